@@ -1,0 +1,64 @@
+"""How long one waits before anything happens: import, help, demo; and what all tables take together."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from timing import Line, child, medians
+
+# A trial of two rounds: what is measured is the engine's own start.
+PROBE_ENGINE = (
+    "from prism_fcp.engines import ENGINES\n"
+    "from prism_fcp.data.synthetic import SyntheticLinear\n"
+    "from prism_fcp.train.settings import Arm, Federation, Masks\n"
+    "f = Federation(rounds=2)\n"
+    "p = SyntheticLinear().draw(f.num_clients, f.dimension, f.num_byzantine, 1)\n"
+    "ENGINES['compiled'](p, f, [Arm(masks=Masks(num_shared=15))])\n"
+)
+
+
+def with_empty_cache(code: str) -> tuple[float, float]:
+    """Return the CPU seconds of two processes that run this code, the first with nothing compiled yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+        return child(["-c", code], environment)[0], child(["-c", code], environment)[0]
+
+
+def startup(quick: bool) -> list[Line]:
+    """Import and help, less what an empty interpreter takes; CPU time, so a busy machine does not count."""
+    repeats = 3 if quick else 9
+
+    def measure() -> list[float]:
+        empty, imported, helped = (child(a)[0] for a in (["-c", ""], ["-c", "import prism_fcp"], _cli("--help")))
+        return [empty, imported, helped]
+
+    empty, imported, helped = medians(measure, repeats)
+    return [
+        Line("start", "import prism_fcp, interpreter included", imported, "CPU-s", 0.3, note=f"empty: {empty:.2f}"),
+        Line("start", "prism-fcp --help", helped, "CPU-s", 0.5),
+    ]
+
+
+def demo(quick: bool) -> list[Line]:
+    """The demo with no compiled code at hand."""
+    with tempfile.TemporaryDirectory() as folder:
+        cpu, wall, _ = child(_cli("demo", "--out", folder), os.environ | {"NUMBA_CACHE_DIR": folder})
+    return [Line("demo", "cold caches", wall, "s", 15, note=f"{cpu:.1f} CPU-s")]
+
+
+def all_tables(quick: bool) -> list[Line]:
+    """Every experiment at 100 trials on two cores, from the command line. Meaningful on an idle machine only."""
+    if quick:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = ["reproduce", "all", "--trials", "100", "--jobs", "2", "--out", folder]
+        cpu, wall, memory = child(_cli(*arguments))
+    return [
+        Line("reproduce all", "100 trials, two jobs", wall, "s", 90, note=f"{cpu:.0f} CPU-s; needs two idle cores"),
+        Line("reproduce all", "peak memory of the largest process", memory, "GB", 1.5),
+    ]
+
+
+def _cli(*arguments: str) -> list[str]:
+    return ["-m", "prism_fcp", *arguments]

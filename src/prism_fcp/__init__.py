@@ -1,0 +1,30 @@
+"""Train together, calibrate together, and say how far the result can be trusted while some clients lie.
+
+Three phases, three rooms: `prism_fcp.train` (with `prism_fcp.engines.train` to run it), `prism_fcp.calibrate`, and
+`Predictor`. `prism_fcp.pipeline` runs them in one go. This page only lists the names most programs need.
+"""
+
+from prism_fcp.data.synthetic import SyntheticLinear
+from prism_fcp.errors import PrismError
+from prism_fcp.pipeline import CalibrationSettings, Method, Setup, run_trial
+from prism_fcp.predict import Predictor, evaluate
+from prism_fcp.train.settings import Arm, Federation, Masks
+from prism_fcp.types import Choice
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Arm",
+    "CalibrationSettings",
+    "Choice",
+    "Federation",
+    "Masks",
+    "Method",
+    "Predictor",
+    "PrismError",
+    "Setup",
+    "SyntheticLinear",
+    "__version__",
+    "evaluate",
+    "run_trial",
+]

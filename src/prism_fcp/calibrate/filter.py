@@ -1,0 +1,231 @@
+"""Calibration filters: which clients' scores count, judged by their characterizations.
+
+A factory returns a `Filter`: `filter(counts, sizes, context) -> Verdict`, pure, for counts (K, H) of integers or
+shares. Larger scores are worse; weight is lost above the threshold; ties fall on the client that comes first, so
+never list attackers first in an experiment. `filter.weigh(shares, sizes, context)` is the same judgement without
+sentences, for simulations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite, nan
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_fcp.calibrate.distance import centre_and_spread, farthest_scores, median_distances
+from prism_fcp.calibrate.span import NORMAL_SCALE
+from prism_fcp.calibrate.summary import characterize
+from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.types import FloatArray, IntArray, Verdict
+
+Shares: TypeAlias = NDArray[np.float64]
+ScoreKind: TypeAlias = Literal["sum", "mean"]
+Estimate: TypeAlias = Literal["mad", "gap"]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterContext:
+    """What else the server knows when it filters."""
+
+    client_ids: tuple[int | str, ...] = ()  # for messages; positions where empty
+    suspects: int | None = None  # how many clients are thought to be Byzantine
+    evidence: Mapping[int | str, float] = field(default_factory=dict)  # suspicion from training, larger is worse
+
+
+class Judgement(NamedTuple):
+    """A verdict without its sentences."""
+
+    weights: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A named filter: call it for a `Verdict`, or `weigh` for the numbers alone."""
+
+    name: str
+    measure: str  # what its scores are, in words
+    weigh: Callable[[Shares, IntArray, FilterContext], Judgement]
+
+    def __call__(
+        self, counts: IntArray | FloatArray, sizes: IntArray | None = None, context: FilterContext | None = None
+    ) -> Verdict:
+        """Judge each client by its counts (K, H), or shares; `sizes` (K,) are the numbers of scores behind them."""
+        context = context or FilterContext()
+        shares = characterize(counts, context.client_ids or None)
+        numbers = np.asarray(counts).sum(axis=1).astype(np.int64) if sizes is None else np.asarray(sizes)
+        weights, scores, threshold = self.weigh(shares, numbers, context)
+        reasons = tuple(
+            _sentence(self.measure, weight, score, threshold)
+            for weight, score in zip(weights.tolist(), scores.tolist(), strict=True)
+        )
+        return Verdict(weights, scores, threshold, reasons)
+
+
+def keep_all() -> Filter:
+    """Keep every client; scores are distances to the coordinate-wise median, for the record.
+
+    Paper: sec:simulations, FCP
+    """
+    return Filter(
+        "keep_all",
+        "distance to the median client",
+        lambda shares, sizes, context: Judgement(np.ones(len(shares)), median_distances(shares), nan),
+    )
+
+
+def known_count(suspects: int | None = None, score: ScoreKind = "sum") -> Filter:
+    """Leave out the `suspects` clients with the largest farthest-distance scores.
+
+    The score sums (or averages) a client's distances to the K - suspects - 1 clients *farthest* from it. The count
+    may be too high (honest clients are lost) or too low (the least conspicuous attackers stay); without one, the
+    context's is used. The threshold lies midway between the last client left out and the first one kept.
+
+    Paper: eq:mal_score; Alg. 1, phase 2; rem:scoring (mean)
+    """
+    if suspects is not None and suspects < 0:
+        raise SettingError(f"filter 'known_count': suspects={suspects}; must be 0 or more")
+    if score not in get_args(ScoreKind):
+        raise SettingError(f"filter 'known_count': unknown score {score!r}{did_you_mean(score, get_args(ScoreKind))}")
+
+    def weigh(shares: Shares, sizes: IntArray, context: FilterContext) -> Judgement:
+        count = context.suspects if suspects is None else suspects
+        if count is None:
+            raise SettingError("filter 'known_count': no number of suspects; give suspects=..., or use 'mad'")
+        return _leave_out(shares, count, score)
+
+    return Filter("known_count", f"{score} of distances to the farthest clients", weigh)
+
+
+def mad(threshold: float = 2.5, scale: float = NORMAL_SCALE) -> Filter:
+    """Leave out clients whose distance m to the coordinate-wise median client exceeds median(m) + threshold·scale·MAD.
+
+    MAD is the median of |m - median(m)|. Where it is 0, more than half of the clients lie at one and the same
+    distance, and every client farther away than that is left out.
+
+    Paper: Alg. 1, phase 2; rem:handling_unknown; sec:synth (1.4826, 2.5)
+    """
+    _check_threshold("mad", threshold, scale)
+
+    def weigh(shares: Shares, sizes: IntArray, context: FilterContext) -> Judgement:
+        distances = median_distances(shares)
+        centre, spread = centre_and_spread(distances, scale)
+        limit = centre + threshold * spread
+        return Judgement((distances <= _above_rounding(limit)).astype(np.float64), distances, limit)
+
+    return Filter("mad", "distance to the median client", weigh)
+
+
+def estimated_count(
+    method: Estimate = "mad", threshold: float = 2.5, scale: float = NORMAL_SCALE, score: ScoreKind = "sum"
+) -> Filter:
+    """Estimate the number of suspects from the data, then filter as `known_count` does.
+
+    `mad` counts the clients that the MAD rule would leave out. `gap` sorts the distances to the median client and
+    counts those above the widest gap in the upper half, if it is wider than threshold·scale·MAD; otherwise none.
+    The estimate stops at the most that farthest-distance scores can stand, fewer than half of the clients.
+
+    Paper: sec "Byzantine Attack during Calibration Phase" (footnote: an estimate); rem:handling_unknown
+    """
+    _check_threshold("estimated_count", threshold, scale)
+    if method not in get_args(Estimate):
+        hint = did_you_mean(method, get_args(Estimate))
+        raise SettingError(f"filter 'estimated_count': unknown method {method!r}{hint}")
+    known_count(0, score)  # refuses an unknown score
+
+    def weigh(shares: Shares, sizes: IntArray, context: FilterContext) -> Judgement:
+        distances = median_distances(shares)
+        centre, spread = centre_and_spread(distances, scale)
+        if method == "mad":
+            count = int(np.count_nonzero(distances > _above_rounding(centre + threshold * spread)))
+        else:
+            upper = np.sort(distances)[len(distances) // 2 :]
+            gaps = np.diff(upper)
+            wide = len(gaps) > 0 and gaps.max() > threshold * spread
+            count = len(gaps) - int(np.argmax(gaps)) if wide else 0
+        return _leave_out(shares, min(count, (len(shares) - 1) // 2), score)
+
+    return Filter("estimated_count", f"{score} of distances to the farthest clients", weigh)
+
+
+def down_weight(threshold: float = 2.5, scale: float = NORMAL_SCALE) -> Filter:
+    """Give weight min(1, (threshold/z)²), z = (m - median(m)) / (scale·MAD), to a client at distance m.
+
+    Nobody is dropped by a hair: at the MAD rule's threshold a weight is 1, at twice as far a quarter. Where MAD is 0,
+    z is infinite for every farther client and its weight is 0, as under `mad`.
+
+    Paper: abstract ("downweight or filter suspected Byzantine contributions")
+    """
+    _check_threshold("down_weight", threshold, scale)
+
+    def weigh(shares: Shares, sizes: IntArray, context: FilterContext) -> Judgement:
+        distances = median_distances(shares)
+        centre, spread = centre_and_spread(distances, scale)
+        limit = centre + threshold * spread
+        beyond = distances > _above_rounding(limit)
+        weights = np.ones(len(distances))
+        weights[beyond] = (threshold * spread / (distances[beyond] - centre)) ** 2
+        return Judgement(weights, distances, limit)
+
+    return Filter("down_weight", "distance to the median client", weigh)
+
+
+FILTERS: Final[Mapping[str, Callable[..., Filter]]] = MappingProxyType(
+    {
+        "keep_all": keep_all,
+        "known_count": known_count,
+        "mad": mad,
+        "estimated_count": estimated_count,
+        "down_weight": down_weight,
+    }
+)
+
+
+def _leave_out(shares: Shares, suspects: int, score: ScoreKind) -> Judgement:
+    clients = len(shares)
+    if suspects > 0 and clients - suspects <= 1:
+        raise SettingError(
+            f"filter 'known_count': suspects={suspects} of {clients} clients leaves {max(clients - suspects, 0)}; "
+            f"at least 2 honest ones are needed; lower suspects to {max((clients - 1) // 2, 0)} or less"
+        )
+    if 2 * suspects >= clients > 0 and suspects > 0:
+        raise SettingError(
+            f"filter 'known_count': suspects={suspects} of {clients} clients; must be fewer than half, at most "
+            f"{(clients - 1) // 2}; a hostile majority looks normal, so get more clients or lower suspects"
+        )
+    farthest = clients - suspects - 1
+    scores = farthest_scores(shares, farthest)
+    if score == "mean":
+        scores /= max(farthest, 1)
+    weights = np.ones(clients)
+    if suspects == 0:
+        return Judgement(weights, scores, nan)
+    # Scores that agree to twelve digits are a tie: rounding inside a matrix product must not decide who stays.
+    order = np.argsort(-np.round(scores / (scores.max() or 1.0), 12), kind="stable")
+    weights[order[:suspects]] = 0
+    return Judgement(weights, scores, float(scores[order[suspects - 1 : suspects + 1]].mean()))
+
+
+def _above_rounding(limit: float) -> float:
+    return limit * (1 + 1e-12)
+
+
+def _check_threshold(name: str, threshold: float, scale: float) -> None:
+    for key, value in (("threshold", threshold), ("scale", scale)):
+        if not (isfinite(value) and value > 0):
+            raise SettingError(f"filter {name!r}: {key}={value}; must be positive")
+
+
+def _sentence(measure: str, weight: float, score: float, threshold: float) -> str:
+    if not isfinite(threshold):
+        return f"kept: {measure} {score:.4g}; this filter leaves nobody out"
+    side = "above" if score > threshold else "not above"
+    fate = "kept" if weight == 1 else "left out" if weight == 0 else f"counted with weight {weight:.3g}"
+    tie = " (a tie, which falls on the client that comes first)" if weight == 0 and side == "not above" else ""
+    return f"{fate}: {measure} {score:.4g} is {side} the threshold {threshold:.4g}{tie}"

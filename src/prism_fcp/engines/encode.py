@@ -1,0 +1,111 @@
+"""From settings to the compiled engine's numbers, and what it does not know. Does not import numba."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_fcp.errors import SettingError
+from prism_fcp.kernels import codes
+from prism_fcp.train import aggregate, attack
+from prism_fcp.train.settings import Arm, Federation, Masks
+from prism_fcp.types import Choice
+
+# Looked up by the factory itself, not by its name: a user may have put a rule of their own under a known name.
+_RULES: Final[dict[Callable[..., Any], int]] = {
+    aggregate.mean: codes.MEAN,
+    aggregate.mean_of_sharers: codes.MEAN_OF_SHARERS,
+    aggregate.median: codes.TRIMMED_MEAN,
+    aggregate.trimmed_mean: codes.TRIMMED_MEAN,
+    aggregate.krum: codes.KRUM,
+    aggregate.multi_krum: codes.KRUM,
+}
+_ATTACKS: Final[dict[Callable[..., Any], int]] = {
+    attack.none: codes.NO_ATTACK,
+    attack.gaussian: codes.GAUSSIAN,
+    attack.alie: codes.ALIE,
+}
+_ALL_IT_CAN: Final = 2**31 - 1
+
+
+class EncodedArms(NamedTuple):
+    """The arms as the kernel's tables; `kernels/training.py` explains them."""
+
+    table: NDArray[np.int64]
+    decks: NDArray[np.int64]
+    unit_of: NDArray[np.int64]
+
+
+def obstacle(federation: Federation, arms: Sequence[Arm]) -> str | None:
+    """Return what in these settings the compiled engine does not know, or None."""
+    if attack.UPDATE_ATTACKS.get(federation.attack.name, attack.none) not in _ATTACKS:
+        return f"training attack {federation.attack.name!r} is not one the compiled engine knows"
+    for arm in arms:
+        if aggregate.RULES.get(arm.rule.name, aggregate.mean) not in _RULES:  # an unknown name is another check's
+            return f"rule {arm.rule.name!r} is not one the compiled engine knows"
+    return None
+
+
+def check_known(federation: Federation, arms: Sequence[Arm]) -> None:
+    """Raise `SettingError` for a rule or attack the compiled engine does not know."""
+    problem = obstacle(federation, arms)
+    if problem is not None:
+        raise SettingError(f"engine 'compiled': {problem}; use engine 'readable' or 'auto'")
+
+
+def encode_attack(choice: Choice) -> tuple[int, float, float]:
+    """Return (code, probability, strength) of a training attack."""
+    factory = attack.UPDATE_ATTACKS[choice.name]
+    options = _options(factory, choice)
+    code = _ATTACKS[factory]
+    strength = math.sqrt(options["variance"]) if code == codes.GAUSSIAN else options.get("z", 0.0)
+    return code, options.get("probability", 0.0), strength
+
+
+def encode_arms(arms: Sequence[Arm], dimension: int) -> EncodedArms:
+    """Return the tables of these arms. Arms that deal masks the same way share a deck."""
+    deals: dict[tuple[int, bool, tuple[int, ...]], int] = {}
+    table = np.full((len(arms), codes.ARM_COLUMNS), codes.DEFAULT, np.int64)
+    for row, arm in zip(table, arms, strict=True):
+        row[codes.EXCHANGE] = arm.exchange
+        row[codes.NUM_SHARED] = arm.masks.num_shared
+        for column, kind in ((codes.UPLOAD, codes.SEND_THIS_ROUND), (codes.DOWNLOAD, _download(arm.masks))):
+            deal = _deal(arm, kind, dimension)
+            row[column] = deals.setdefault(deal, len(deals))
+        factory = aggregate.RULES[arm.rule.name]
+        options = _options(factory, arm.rule)
+        row[codes.RULE] = _RULES[factory]
+        row[codes.TRIM] = options.get("trim", _ALL_IT_CAN)
+        row[codes.SUSPECTS] = options.get("suspects", 0)
+        for column, name in ((codes.CLOSEST, "closest"), (codes.SELECTED, "selected")):
+            if options.get(name) is not None:
+                row[column] = options[name]
+        if factory is aggregate.krum:
+            row[codes.SELECTED] = 1
+    decks = [(kind, common, len(layers) or dimension) for kind, common, layers in deals]
+    units = [np.repeat(np.arange(len(la)), la) if la else np.arange(dimension) for _, _, la in deals]
+    shape = (len(decks), dimension)
+    return EncodedArms(table, np.array(decks, np.int64).reshape(-1, 3), np.array(units, np.int64).reshape(shape))
+
+
+def _download(masks: Masks) -> int:
+    kinds = {"same": codes.SEND_THIS_ROUND, "previous": codes.SEND_LAST_ROUND, "independent": codes.RECEIVE}
+    return kinds.get(masks.download, codes.EVERYTHING)
+
+
+def _deal(arm: Arm, kind: int, dimension: int) -> tuple[int, bool, tuple[int, ...]]:
+    masks = arm.masks
+    if not arm.exchange or kind == codes.EVERYTHING or masks.num_shared == (len(masks.layers) or dimension):
+        return codes.EVERYTHING, False, ()
+    return kind, masks.coordination == "common", masks.layers
+
+
+def _options(factory: Callable[..., Any], choice: Choice) -> dict[str, Any]:
+    bound = inspect.signature(factory).bind(**choice.options)
+    bound.apply_defaults()
+    return bound.arguments

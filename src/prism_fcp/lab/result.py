@@ -1,0 +1,202 @@
+"""What an experiment found: rows of means with their spread, and how they come to be."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io as memory
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from prism_fcp import io
+from prism_fcp.errors import DataError, MissingExtraError
+from prism_fcp.lab.checkpoint import Trial
+from prism_fcp.lab.spec import Experiment
+from prism_fcp.pipeline import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A mean over trials, their standard deviation, and the standard error of the mean (None with one trial)."""
+
+    mean: float | None
+    sd: float | None = None
+    se: float | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        """Summarise values; an infinite one makes the mean infinite, which JSON cannot say: None."""
+        if not values or not all(map(math.isfinite, values)):
+            return cls(None)
+        mean = statistics.fmean(values)
+        if len(values) == 1:
+            return cls(mean)
+        sd = statistics.stdev(values, mean)
+        return cls(mean, sd, sd / math.sqrt(len(values)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One method under one attack. Coverage in percent, decibels of means over trials, counts a trial."""
+
+    attack: str
+    attack_variant: str
+    method: str
+    variant: str
+    share: float
+    trials: int
+    coverage: Spread
+    width: Spread
+    infinite_widths: int  # trials in which the confidence level could not be had from so few scores
+    oracle_width: Spread
+    quantile_deviation: Spread
+    a_posteriori_mse_db: float | None
+    a_posteriori_mse_db_se: float | None
+    global_msd_db: float | None
+    local_msd_db: float | None
+    true_positives: float
+    false_positives: float
+    bytes_up_per_round: float
+    injected_energy: Spread  # of one attacked upload
+
+    @property
+    def key(self) -> tuple[str, str, str, str, float]:
+        """Return what tells this row from all others."""
+        return self.attack, self.attack_variant, self.method, self.variant, round(self.share, 6)
+
+    @property
+    def label(self) -> str:
+        """Return the method as tables show it."""
+        return f"{self.method}, {self.variant}" if self.variant else self.method
+
+    @property
+    def attack_label(self) -> str:
+        """Return the attack as tables show it."""
+        return f"{self.attack}, {self.attack_variant}" if self.attack_variant else self.attack
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """An experiment's rows with everything needed to get them again."""
+
+    experiment: str
+    title: str
+    spec: Mapping[str, Any]
+    fingerprint: str
+    seed: int
+    trials: int
+    engine: str
+    engine_reason: str
+    versions: Mapping[str, str]
+    seconds: float
+    cpu_seconds: float
+    rows: tuple[Row, ...]
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write result.json and table.csv."""
+        body = dataclasses.asdict(self)
+        paths = [folder / "result.json", folder / "table.csv"]
+        io.write_json(paths[0], "result", body)
+        io.write_text(paths[1], self.to_csv())
+        return paths
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read what `save` wrote."""
+        body = io.read_json(folder / "result.json", "result")
+        try:
+            fields = {field.name: body[field.name] for field in dataclasses.fields(cls)}
+            fields["rows"] = tuple(_row(row) for row in body["rows"])
+            return cls(**fields)
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{folder / 'result.json'}: {error} is missing or misplaced; run it again") from error
+
+    def to_csv(self) -> str:
+        """Return the rows as CSV, one column a number."""
+        text = memory.StringIO()
+        table = [_flat(row) for row in self.rows]
+        writer = csv.DictWriter(text, table[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+        return text.getvalue()
+
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtraError(
+                "a DataFrame needs pandas: pip install 'prism-fcp[frames]'; to_csv() works without"
+            ) from error
+        return pandas.DataFrame([_flat(row) for row in self.rows])
+
+
+def summarise(experiment: Experiment, trials: Sequence[Trial]) -> tuple[Row, ...]:
+    """Turn trials into rows, in the order of the experiment's attacks and methods."""
+    labels = [(attack, method) for attack in experiment.attack_labels for method in experiment.method_labels]
+    by_cell: dict[tuple[str, str], list[Cell]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.number):
+        for cell in trial.cells:
+            by_cell.setdefault((cell.attack, cell.method), []).append(cell)
+    names = [(attack, method.name) for attack, _ in experiment.setup.attacks for method in experiment.setup.methods]
+    rows = []
+    for (attack, method), name in zip(labels, names, strict=True):
+        cells = by_cell[name]
+
+        def spread(take: Callable[[Cell], float], cells: list[Cell] = cells) -> Spread:
+            return Spread.of([take(cell) for cell in cells])
+
+        mse = [cell.a_posteriori_mse for cell in cells if cell.a_posteriori_mse is not None]
+        mse_spread = Spread.of(mse)
+        energies = [cell.injected_energy / cell.injections for cell in cells if cell.injections]
+        rows.append(
+            Row(
+                attack=attack.name,
+                attack_variant=attack.variant,
+                method=method.name,
+                variant=method.variant,
+                share=method.share,
+                trials=len(cells),
+                coverage=spread(lambda cell: 100 * cell.coverage),
+                width=spread(lambda cell: cell.width),
+                infinite_widths=sum(math.isinf(cell.width) for cell in cells),
+                oracle_width=spread(lambda cell: cell.oracle_width),
+                quantile_deviation=spread(lambda cell: abs(cell.width - cell.oracle_width) / 2),
+                a_posteriori_mse_db=_decibels(mse),
+                a_posteriori_mse_db_se=(
+                    10 / math.log(10) * mse_spread.se / mse_spread.mean if mse_spread.se and mse_spread.mean else None
+                ),
+                global_msd_db=_decibels([cell.global_msd for cell in cells]),
+                local_msd_db=_decibels([cell.local_msd for cell in cells]),
+                true_positives=statistics.fmean(cell.true_positives for cell in cells),
+                false_positives=statistics.fmean(cell.false_positives for cell in cells),
+                bytes_up_per_round=statistics.fmean(cell.bytes_up_per_round for cell in cells),
+                injected_energy=Spread.of(energies),
+            )
+        )
+    return tuple(rows)
+
+
+def _decibels(values: Sequence[float | None]) -> float | None:
+    """Return 10 log10 of the mean over trials."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if not known or len(known) < len(values) or not (mean := statistics.fmean(known)) > 0:
+        return None
+    return 10 * math.log10(mean)
+
+
+def _row(body: Mapping[str, Any]) -> Row:
+    spreads = {"coverage", "width", "oracle_width", "quantile_deviation", "injected_energy"}
+    fields: dict[str, Any] = {key: Spread(**value) if key in spreads else value for key, value in body.items()}
+    return Row(**fields)
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in dataclasses.asdict(row).items():
+        flat |= {f"{key}_{part}": number for part, number in value.items()} if isinstance(value, dict) else {key: value}
+    return flat

@@ -1,0 +1,246 @@
+"""An experiment is data: a TOML file becomes a frozen `Experiment`, checked key by key before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from prism_fcp.calibrate.attack import SCORE_ATTACKS
+from prism_fcp.calibrate.filter import FILTERS
+from prism_fcp.calibrate.span import RANGES
+from prism_fcp.data.synthetic import SyntheticLinear
+from prism_fcp.errors import PrismError, SettingError
+from prism_fcp.io import read_toml
+from prism_fcp.lab.typed import build, check_keys, choice, convert, plain
+from prism_fcp.setup import CalibrationSettings, Method, ScoringModel, Setup
+from prism_fcp.train.aggregate import RULES
+from prism_fcp.train.attack import UPDATE_ATTACKS
+from prism_fcp.train.settings import Arm, Federation, Masks
+from prism_fcp.types import Choice
+
+Figure: TypeAlias = Literal["widths", "histograms", "scores", "intervals", "quantile", "energy", "count", "noise"]
+Training: TypeAlias = Literal["federated", "local", "oracle"]
+
+_HEAD: Final = ("name", "title", "description", "figures", "trials", "seed", "explain", "predict_samples")
+_TABLES: Final = ("population", "federation", "calibration", "attacks", "methods")
+_METHOD_KEYS: Final = (
+    "method", "variant", "training", "share", "num_shared", "layers", "coordination", "download", "rule", "filter",
+    "scoring_model",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Label:
+    """How a row or an attack is shown: `PRISM-FCP`, and what tells it from others of the name (`told 22`)."""
+
+    name: str
+    variant: str = ""
+    share: float = 0.0
+
+    def __str__(self) -> str:
+        """Return name and variant."""
+        return f"{self.name}, {self.variant}" if self.variant else self.name
+
+
+def told_share(share: float) -> str:
+    """Return a sharing ratio as tables show it.
+
+    >>> told_share(1), told_share(0.3), told_share(20 / 81)
+    ('1.0', '0.3', '0.2469')
+    """
+    return str(round(float(share), 4))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Experiment:
+    """A table or figure: what to run, how often, and what to draw of it."""
+
+    name: str
+    setup: Setup
+    attack_labels: tuple[Label, ...]  # one for each of setup.attacks
+    method_labels: tuple[Label, ...]  # one for each of setup.methods
+    title: str = ""
+    description: str = ""
+    figures: tuple[Figure, ...] = ("widths",)
+    trials: int = 100
+    seed: int = 1
+    explain: int = 1  # trials whose clients are recorded one by one, for figures
+    predict_samples: int = 30  # test samples of one honest client kept for the interval figure
+    resolved: Mapping[str, Any]  # every value, defaults included: the file that would say it all
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a hash of what decides the numbers: everything but texts, figures, trials and seed."""
+        deciding = {key: self.resolved[key] for key in _TABLES}
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def load(path: Path) -> Experiment:
+    """Read and check an experiment file."""
+    return parse(read_toml(path), str(path))
+
+
+def parse(document: Mapping[str, Any], where: str) -> Experiment:
+    """Check an experiment's dictionary; `where` opens every message."""
+    check_keys(document, (*_HEAD, *_TABLES), where)
+    hints = {field.name: field for field in fields(Experiment)}
+    head: dict[str, Any] = {"name": document.get("name", Path(where).stem)}
+    types = {"name": str, "title": str, "description": str, "figures": tuple[Figure, ...]}
+    for key in _HEAD:
+        head[key] = convert(
+            document.get(key, head.get(key, hints[key].default)), types.get(key, int), f"{where}: {key}"
+        )
+    if not head["name"] or any(letter in head["name"] for letter in "/\\\0") or head["name"].startswith("."):
+        raise SettingError(f"{where}: name = {head['name']!r}; must be usable as a folder's name")
+    for key, least in (("trials", 1), ("explain", 0), ("predict_samples", 1)):
+        if head[key] < least:
+            raise SettingError(f"{where}: {key} = {head[key]}; must be at least {least}")
+
+    population = _section(SyntheticLinear, document, "population", where)
+    federation = _section(Federation, document, "federation", where)
+    calibration = _section(CalibrationSettings, document, "calibration", where)
+    attacks = [_attack(table, at) for table, at in _rows(document, "attacks", where)]
+    methods = [_method(table, federation.dimension, at) for table, at in _rows(document, "methods", where)]
+    _check_distinct([str(label) for label, _ in attacks], f"{where} [[attacks]]")
+    _check_distinct([method.name for _, method in methods], f"{where} [[methods]]")
+    setup = Setup(
+        population=population,
+        federation=federation,
+        calibration=calibration,
+        attacks=tuple((str(label), attack) for label, attack in attacks),
+        methods=tuple(method for _, method in methods),
+    )
+    _check(setup, where)
+    _check_figures(head["figures"], setup, where)
+    attack_labels, method_labels = tuple(label for label, _ in attacks), tuple(label for label, _ in methods)
+    resolved = {
+        **{key: plain(value) for key, value in head.items()},
+        "population": plain(population),
+        "federation": plain(federation),
+        "calibration": plain(calibration),
+        "attacks": [{**plain(attack), "label": label.name, "variant": label.variant} for label, attack in attacks],
+        "methods": [_resolved_method(label, method) for label, method in methods],
+    }
+    return Experiment(**head, setup=setup, attack_labels=attack_labels, method_labels=method_labels, resolved=resolved)
+
+
+def _section(cls: type[Any], document: Mapping[str, Any], key: str, where: str) -> Any:
+    """Read one of the three plain tables: the dataclass's fields are its keys."""
+    table, at = document.get(key, {}), f"{where} [{key}]"
+    if not isinstance(table, Mapping):
+        raise SettingError(f"{where}: {key} = {table!r}; must be a table: write [{key}] above its keys")
+    values = dict(table)
+    registry = {"attack": UPDATE_ATTACKS, "range": RANGES}
+    for field in fields(cls):
+        if field.name in registry:
+            default = field.default_factory() if callable(field.default_factory) else None
+            values[field.name] = choice(values.get(field.name, default), registry[field.name], f"{at}: {field.name}")
+    return build(cls, values, at)
+
+
+def _rows(document: Mapping[str, Any], key: str, where: str) -> list[tuple[Mapping[str, Any], str]]:
+    rows = document.get(key, [])
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, Mapping) for row in rows):
+        raise SettingError(f"{where}: no {key}; add at least one table under [[{key}]]")
+    return [(row, f"{where} [[{key}]] {number}") for number, row in enumerate(rows, 1)]
+
+
+def _attack(table: Mapping[str, Any], where: str) -> tuple[Label, Choice]:
+    name = convert(table.get("name", ""), str, f"{where}: name")
+    if not name:
+        raise SettingError(f"{where}: name is missing; one of {', '.join(SCORE_ATTACKS)}")
+    texts = {key: convert(table.get(key, ""), str, f"{where}: {key}") for key in ("label", "variant")}
+    made = choice({key: value for key, value in table.items() if key not in texts}, SCORE_ATTACKS, where)
+    return Label(name=texts["label"] or name, variant=texts["variant"]), made
+
+
+def _method(table: Mapping[str, Any], dimension: int, where: str) -> tuple[Label, Method]:
+    check_keys(table, _METHOD_KEYS, where)
+    texts = {key: convert(table.get(key, ""), str, f"{where}: {key}") for key in ("method", "variant")}
+    if not texts["method"]:
+        raise SettingError(f"{where}: method is missing; give the row a name: method = ...")
+    training = convert(table.get("training", "federated"), Training, f"{where}: training")
+    exchanged = ("share", "num_shared", "layers", "coordination", "download", "rule")
+    if training != "federated":
+        for key in exchanged:
+            if key in table:
+                raise SettingError(f"{where}: {key} has no meaning with training = {training!r}; leave it out")
+    arm: Arm | None = None
+    share = 0.0
+    if training == "federated":
+        masks = _masks(table, dimension, where)
+        arm = Arm(masks=masks, rule=choice(table.get("rule", "mean"), RULES, f"{where}: rule"))
+        share = masks.expected_coordinates(dimension) / dimension
+    elif training == "local":
+        arm = Arm(masks=Masks(num_shared=dimension), exchange=False)
+    label = Label(name=texts["method"], variant=texts["variant"], share=share)
+    name = f"{label.name} {told_share(share)}" if training == "federated" else label.name
+    scoring = convert(table.get("scoring_model", "local"), ScoringModel, f"{where}: scoring_model")
+    return label, Method(
+        name=f"{name}, {label.variant}" if label.variant else name,
+        arm=arm,
+        filter=choice(table.get("filter", "keep_all"), FILTERS, f"{where}: filter"),
+        scoring_model=scoring,
+    )
+
+
+def _masks(table: Mapping[str, Any], dimension: int, where: str) -> Masks:
+    given = {key: table[key] for key in ("layers", "coordination", "download") if key in table}
+    if "share" in table and "num_shared" in table:
+        raise SettingError(f"{where}: share and num_shared say the same; give one of them")
+    units = len(table["layers"]) if isinstance(table.get("layers"), list) else dimension
+    if "num_shared" in table:
+        given["num_shared"] = table["num_shared"]
+    else:
+        share = convert(table.get("share", 1.0), float, f"{where}: share")
+        given["num_shared"] = round(share * units)
+        if not 1 <= given["num_shared"] <= units:
+            raise SettingError(
+                f"{where}: share = {share} (M/D) of {units} is M = {given['num_shared']}; M must lie in 1..{units}: "
+                f"share between {1 / units:.4g} and 1"
+            )
+    masks: Masks = build(Masks, given, where)
+    try:
+        masks.check(dimension)
+    except SettingError as error:
+        raise SettingError(f"{where}: {error}") from error
+    return masks
+
+
+def _resolved_method(label: Label, method: Method) -> dict[str, Any]:
+    training: Training = "oracle" if method.arm is None else "federated" if method.arm.exchange else "local"
+    row = {"method": label.name, "variant": label.variant, "training": training}
+    if method.arm is not None and method.arm.exchange:
+        row |= {**plain(method.arm.masks), "rule": plain(method.arm.rule)}
+    return {**row, "filter": plain(method.filter), "scoring_model": method.scoring_model}
+
+
+def _check_distinct(names: list[str], where: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingError(
+                f"{where}: {names.count(name)} rows are called {name!r}; tell them apart with variant = ..."
+            )
+
+
+def _check(setup: Setup, where: str) -> None:
+    """Let the method itself refuse what cannot work, in its own words, before anything runs."""
+    try:
+        setup.check()
+    except PrismError as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
+def _check_figures(figures: tuple[Figure, ...], setup: Setup, where: str) -> None:
+    """Refuse a picture that would have nothing in it."""
+    federated = any(method.arm is not None and method.arm.exchange for method in setup.methods)
+    random = any(attack.name == "random" for _, attack in setup.attacks)
+    for figure in figures:
+        if figure != "widths" and not federated:
+            raise SettingError(f"{where}: figure {figure!r} needs a method with training = 'federated'")
+        if figure == "noise" and not random:
+            raise SettingError(f"{where}: figure 'noise' needs attacks of name 'random' with several sd")

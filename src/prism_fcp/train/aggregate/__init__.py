@@ -1,0 +1,22 @@
+"""Aggregation rules. A new rule is one factory and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prism_fcp.train.aggregate.krum import krum, multi_krum
+from prism_fcp.train.aggregate.lift import stateless
+from prism_fcp.train.aggregate.mean import mean, mean_of_sharers
+from prism_fcp.train.aggregate.order import median, trimmed_mean
+from prism_fcp.types import Rule
+
+RULES: dict[str, Callable[..., Rule]] = {
+    "mean": mean,
+    "mean_of_sharers": mean_of_sharers,
+    "median": median,
+    "trimmed_mean": trimmed_mean,
+    "krum": krum,
+    "multi_krum": multi_krum,
+}
+
+__all__ = ["RULES", "krum", "mean", "mean_of_sharers", "median", "multi_krum", "stateless", "trimmed_mean"]

@@ -1,0 +1,99 @@
+"""The settings of training: `Federation` is what all arms of a table share, `Arm` is where they differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.types import Choice
+
+Coordination: TypeAlias = Literal["client", "common"]
+Download: TypeAlias = Literal["same", "previous", "independent", "full"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Masks:
+    """Which coordinates travel: M of D (or M layers), drawn per client or in common, and how the download relates.
+
+    Paper: Alg. 1, phase 1 (`same`); the preliminaries' recursion (`previous`).
+    """
+
+    num_shared: int  # M coordinates, or M layers when `layers` is given
+    layers: tuple[int, ...] = ()  # sizes of consecutive groups of coordinates that travel together
+    coordination: Coordination = "client"
+    download: Download = "same"
+
+    def check(self, dimension: int) -> None:
+        """Raise `SettingError` unless these masks fit a model of this dimension."""
+        for value, kind, what in (
+            (self.coordination, Coordination, "coordination"),
+            (self.download, Download, "download mask"),
+        ):
+            if value not in get_args(kind):
+                raise SettingError(f"unknown {what} {value!r}{did_you_mean(value, get_args(kind))}")
+        if self.layers:
+            if min(self.layers) < 1 or sum(self.layers) != dimension:
+                raise SettingError(
+                    f"layers={list(self.layers)} add up to {sum(self.layers)}; they must be positive and add up to "
+                    f"the model's dimension {dimension}"
+                )
+            if not 1 <= self.num_shared <= len(self.layers):
+                raise SettingError(
+                    f"num_shared={self.num_shared} layers; must lie in 1..{len(self.layers)}, the number of layers"
+                )
+        elif not 1 <= self.num_shared <= dimension:
+            raise SettingError(
+                f"num_shared={self.num_shared} (M); must lie in 1..{dimension}, the model's dimension D; "
+                f"M={dimension} shares everything"
+            )
+
+    def expected_coordinates(self, dimension: int) -> float:
+        """Return how many coordinates an upload carries on average."""
+        if self.layers:
+            return self.num_shared * dimension / len(self.layers)
+        return float(self.num_shared)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arm:
+    """One way of training: masks and rule. `exchange=False` is a client that learns alone."""
+
+    masks: Masks
+    rule: Choice = field(default_factory=lambda: Choice("mean"))
+    exchange: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Federation:
+    """What every arm of a comparison shares. Defaults are the paper's synthetic section.
+
+    Paper: sec:synth.
+    """
+
+    num_clients: int = 100
+    dimension: int = 50
+    num_participants: int = 10
+    num_byzantine: int = 20
+    rounds: int = 1000
+    step_size: float = 0.025
+    attack: Choice = field(default_factory=lambda: Choice("gaussian"))
+    window: int = 200  # the last rounds over which steady-state figures are averaged
+    idle_learning: bool = True  # clients that are not selected still take a local step
+
+    def check(self) -> None:
+        """Raise `SettingError` for the first setting that cannot work, with its limit."""
+        for name in ("num_clients", "dimension", "rounds", "window"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name}={getattr(self, name)}; must be at least 1")
+        if not 1 <= self.num_participants <= self.num_clients:
+            raise SettingError(
+                f"num_participants={self.num_participants}; must lie in 1..{self.num_clients}, the number of clients"
+            )
+        if not 0 <= self.num_byzantine < self.num_clients:
+            raise SettingError(
+                f"num_byzantine={self.num_byzantine}; must lie in 0..{self.num_clients - 1}: "
+                "at least one of the clients must be honest"
+            )
+        if not self.step_size > 0:
+            raise SettingError(f"step_size={self.step_size}; must be positive")

@@ -1,0 +1,139 @@
+"""The shared nouns: what travels between the rooms of the house. NumPy only."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_fcp.errors import SettingError, did_you_mean
+
+FloatArray: TypeAlias = NDArray[np.floating[Any]]
+IntArray: TypeAlias = NDArray[np.integer[Any]]
+BoolArray: TypeAlias = NDArray[np.bool_]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A named member of a registry with its arguments, as experiments write it: `{name = "krum", suspects = 2}`."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def build(self, registry: Mapping[str, Callable[..., T]], kind: str) -> T:
+        """Call the factory of this name; a wrong name or argument is a `SettingError` that names the right one."""
+        factory = registry.get(self.name)
+        if factory is None:
+            raise SettingError(f"unknown {kind} {self.name!r}{did_you_mean(self.name, registry)}")
+        known = inspect.signature(factory).parameters
+        for option in self.options:
+            if option not in known:
+                raise SettingError(f"{kind} {self.name!r} has no option {option!r}{did_you_mean(option, known)}")
+        needed = [n for n, p in known.items() if p.default is p.empty and n not in self.options]
+        if needed:
+            raise SettingError(f"{kind} {self.name!r} needs {', '.join(needed)}")
+        return factory(**self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """What the server received in one round: who sent which value for which coordinate.
+
+    Ragged and packed: client i sent `values[offsets[i]:offsets[i+1]]`, each standing for the coordinate at the
+    same place of `coordinates`. A bare matrix could not tell "not shared" from zero.
+    """
+
+    client_ids: IntArray
+    values: FloatArray
+    coordinates: IntArray
+    offsets: IntArray
+    previous: FloatArray
+
+    @classmethod
+    def from_dense(cls, client_ids: IntArray, rows: FloatArray, sent: BoolArray, previous: FloatArray) -> Uploads:
+        """Pack the rows (n, D) at the coordinates where `sent` (n, D) is True."""
+        offsets = np.concatenate(([0], np.cumsum(sent.sum(axis=1))))
+        return cls(np.asarray(client_ids), rows[sent], np.nonzero(sent)[1], offsets, previous)
+
+    def __len__(self) -> int:
+        """Return the number of clients that sent something."""
+        return len(self.client_ids)
+
+    def dense(self) -> tuple[FloatArray, BoolArray]:
+        """Return `(rows, sent)`, both (n, D): rows hold the previous model where nothing was sent."""
+        n, dimension = len(self.client_ids), self.previous.shape[-1]
+        owner = np.repeat(np.arange(n), np.diff(self.offsets))
+        sent = np.zeros((n, dimension), dtype=np.bool_)
+        sent[owner, self.coordinates] = True
+        rows = np.broadcast_to(self.previous, (n, dimension)).copy()
+        rows[owner, self.coordinates] = self.values
+        return rows, sent
+
+    def select(self, keep: BoolArray) -> Uploads:
+        """Return the uploads of the clients where `keep` is True."""
+        owner = np.repeat(np.arange(len(self.client_ids)), np.diff(self.offsets))
+        entry = keep[owner]
+        offsets = np.concatenate(([0], np.cumsum(np.diff(self.offsets)[keep])))
+        return Uploads(self.client_ids[keep], self.values[entry], self.coordinates[entry], offsets, self.previous)
+
+
+class RuleInfo(NamedTuple):
+    """What a rule tells about one round; never needed by its next step."""
+
+    refused: dict[int, str]  # client id -> why its upload was not used
+    selected: tuple[int, ...] = ()  # client ids a selecting rule kept
+
+
+class Rule(NamedTuple):
+    """An aggregation rule: `init(dimension) -> state`, `step(state, uploads, rng) -> (state, model, info)`.
+
+    `step` is pure: the state holds what the next step needs, diagnostics go into info. `check(num_uploads)` raises
+    `SettingError` when the rule's settings cannot stand that many uploads.
+    """
+
+    name: str
+    init: Callable[[int], Any]
+    step: Callable[[Any, Uploads, np.random.Generator], tuple[Any, FloatArray, RuleInfo]]
+    check: Callable[[int], None] = lambda num_uploads: None
+
+
+@dataclass(frozen=True, slots=True)
+class AttackView:
+    """What an update attacker is handed. An attack declares in `sees` which optional parts it is given."""
+
+    round: int
+    client_ids: IntArray  # the attackers that act in this round (b,)
+    own: FloatArray  # their clean local models (b, D)
+    previous: FloatArray  # the global model they received it from (D,)
+    normals: FloatArray  # (b, D) standard normals of this (client, round): the attack's randomness
+    honest: FloatArray | None = None  # full local models of the honest participants (h, D)
+    masks: BoolArray | None = None  # the attackers' upload masks (b, D)
+
+
+class UpdateAttack(NamedTuple):
+    """A training attack: with `probability` a selected Byzantine client uploads `forge(view)`, masked."""
+
+    name: str
+    probability: float
+    sees: frozenset[str]  # subset of {"honest", "masks"}
+    forge: Callable[[AttackView], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A calibration filter's judgement, one entry per client in the order given."""
+
+    weights: FloatArray  # 1 kept, 0 left out, between: down-weighted
+    scores: FloatArray  # maliciousness, larger is worse
+    threshold: float  # the score at which weight is lost; nan where the rule has none
+    reasons: tuple[str, ...]  # one sentence per client
+
+    @property
+    def kept(self) -> BoolArray:
+        """Return which clients still count."""
+        return np.asarray(self.weights > 0)

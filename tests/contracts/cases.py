@@ -1,0 +1,144 @@
+"""The table every rule, mask, attack and engine is a row of. A new member joins by adding its rows here.
+
+`test_*.py` beside this file hold the laws; each runs over the whole table, and a registry member without a row fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prism_fcp.train.settings import Arm, Federation, Masks
+from prism_fcp.types import Choice
+
+
+@dataclass(frozen=True)
+class RuleRow:
+    """A rule with arguments, and how many hostile uploads of `n` it promises to stand."""
+
+    choice: Choice
+    stands: Any = staticmethod(lambda n: 0)
+    selects: bool = False  # does it pick whole uploads, so that a coordinate's sharers do not matter?
+
+    @property
+    def label(self) -> str:
+        return ",".join([self.choice.name, *(f"{k}={v}" for k, v in self.choice.options.items())])
+
+
+RULE_ROWS = [
+    RuleRow(Choice("mean")),
+    RuleRow(Choice("mean_of_sharers")),
+    RuleRow(Choice("median"), lambda n: (n - 1) // 2),
+    RuleRow(Choice("trimmed_mean", {"trim": 0})),
+    RuleRow(Choice("trimmed_mean", {"trim": 2}), lambda n: 2),
+    RuleRow(Choice("krum", {"suspects": 2}), lambda n: 2, selects=True),
+    RuleRow(Choice("krum", {"suspects": 1, "closest": 2}), lambda n: 1, selects=True),
+    RuleRow(Choice("multi_krum", {"suspects": 2}), lambda n: 2, selects=True),
+    RuleRow(Choice("multi_krum", {"suspects": 1, "selected": 3, "closest": 4}), lambda n: 1, selects=True),
+]
+
+ATTACK_ROWS = [
+    Choice("none"),
+    Choice("gaussian", {"variance": 0.3, "probability": 0.5}),
+    Choice("alie", {"z": 0.5, "probability": 0.7}),
+]
+
+DIMENSION = 13
+LAYERS = (4, 1, 6, 2)
+MASK_ROWS = [
+    Masks(num_shared=num_shared, coordination=coordination, download=download)
+    for num_shared in (1, 5, DIMENSION)
+    for coordination in ("client", "common")
+    for download in ("same", "previous", "independent", "full")
+] + [
+    Masks(num_shared=num_shared, layers=LAYERS, coordination=coordination, download=download)
+    for num_shared, coordination, download in (
+        (1, "client", "same"),
+        (2, "client", "previous"),
+        (2, "common", "independent"),
+        (3, "common", "previous"),
+        (4, "client", "same"),
+    )
+]
+
+# Every rule with every mask, and a client that learns alone: all of them train side by side in one engine call.
+# With one neighbour Krum always ties (two uploads are each other's nearest) and takes the first: engines agree on it.
+ARMS = [
+    *(Arm(masks=masks, rule=row.choice) for row in RULE_ROWS for masks in MASK_ROWS),
+    *(Arm(masks=masks, rule=Choice("krum", {"closest": 1})) for masks in MASK_ROWS[:3]),
+    Arm(masks=MASK_ROWS[0], exchange=False),
+]
+FEW_ARMS = ARMS[:: len(MASK_ROWS) // 2] + ARMS[-1:]  # two or three masks a rule
+
+SMALL = Federation(
+    num_clients=19,
+    dimension=DIMENSION,
+    num_participants=7,
+    num_byzantine=6,
+    rounds=25,
+    step_size=0.05,
+    window=10,
+    attack=ATTACK_ROWS[1],
+)
+
+
+def changed(**changes: Any) -> Federation:
+    """Return SMALL with changes."""
+    return Federation(**{name: getattr(SMALL, name) for name in SMALL.__slots__} | changes)
+
+
+@dataclass(frozen=True)
+class EngineCase:
+    """A federation and the arms an engine must train in it as the oracle does."""
+
+    label: str
+    federation: Federation
+    arms: list[Arm]
+    seed: int = 1
+
+
+ENGINE_CASES = [
+    *(EngineCase(f"attack-{a.name}", changed(attack=a), ARMS) for a in ATTACK_ROWS),
+    EngineCase("idle-clients-rest", changed(idle_learning=False), FEW_ARMS),
+    EngineCase("window-longer-than-training", changed(window=1000), FEW_ARMS),
+    EngineCase("window-of-one", changed(window=1), FEW_ARMS),
+    EngineCase("one-round", changed(rounds=1), FEW_ARMS),
+    EngineCase("everyone-takes-part", changed(num_participants=19), FEW_ARMS),
+    EngineCase("past-a-check-for-divergence", changed(rounds=120, step_size=0.02), FEW_ARMS),
+    EngineCase("no-byzantine-client", changed(num_byzantine=0), FEW_ARMS),
+    EngineCase(  # a lone honest client is imitated exactly, so that Krum's scores tie and any choice is right
+        "only-one-honest-client",
+        changed(num_byzantine=18, attack=ATTACK_ROWS[2]),
+        [arm for arm in FEW_ARMS if "krum" not in arm.rule.name],
+    ),
+    EngineCase(
+        "one-participant",
+        changed(num_participants=1),
+        [Arm(masks=m, rule=Choice(r)) for r in ("mean", "mean_of_sharers", "median") for m in MASK_ROWS],
+    ),
+    EngineCase(
+        "one-coordinate",
+        changed(dimension=1),
+        [Arm(masks=Masks(num_shared=1), rule=row.choice) for row in RULE_ROWS],
+    ),
+    EngineCase(
+        "width-of-a-vector-register",
+        changed(dimension=16),
+        [Arm(masks=Masks(num_shared=m), rule=row.choice) for row in RULE_ROWS for m in (7, 16)],
+    ),
+    EngineCase(
+        "more-coordinates-than-are-ranked-by-counting",
+        changed(dimension=600, step_size=0.002, rounds=6),
+        [Arm(masks=Masks(num_shared=m, download="previous"), rule=Choice("median")) for m in (70, 300)],
+    ),
+]
+
+
+def rows_of(seed: int, n: int, dimension: int = 9, density: float = 0.6) -> tuple[Any, ...]:
+    """Return float64 `(ids, rows, sent, previous)` of one random round of n uploads; ids are not in order."""
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(1000)[:n]
+    sent = rng.random((n, dimension)) < density
+    return ids, rng.standard_normal((n, dimension)), sent, rng.standard_normal(dimension)

@@ -1,0 +1,147 @@
+"""Every engine trains like the readable one: the same numbers on the same draws, the same law on its own."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from prism_fcp.data.synthetic import SyntheticLinear
+from prism_fcp.engines import ENGINES
+from prism_fcp.train.aggregate import RULES
+from prism_fcp.train.attack import UPDATE_ATTACKS
+from prism_fcp.train.loop import Draws, Trained, train_readable
+from prism_fcp.train.settings import Arm, Masks
+from prism_fcp.types import Choice
+
+from .cases import ARMS, ATTACK_ROWS, ENGINE_CASES, RULE_ROWS, changed
+
+pytest.importorskip("numba")
+OTHERS = [name for name in ENGINES if name != "readable"]
+EXACT = ("coordinates_per_round", "injections", "refusals", "diverged_at")
+METRICS = ("a_posteriori_mse", "global_msd", "local_msd", "injected_energy")
+
+
+def population_of(federation, seed=1, trial=0):
+    return SyntheticLinear().draw(federation.num_clients, federation.dimension, federation.num_byzantine, seed, trial)
+
+
+def assert_equal(one: Trained, oracle: Trained, arm: Arm) -> None:
+    for name in EXACT:
+        assert getattr(one, name) == getattr(oracle, name), (name, arm)
+    for name in ("global_model", "local_models"):
+        np.testing.assert_allclose(
+            getattr(one, name), getattr(oracle, name), rtol=0, atol=1e-5, err_msg=f"{name} {arm}"
+        )
+    for name in METRICS:
+        np.testing.assert_allclose(
+            getattr(one, name), getattr(oracle, name), rtol=1e-5, atol=1e-6, err_msg=f"{name} {arm}"
+        )
+
+
+def test_the_table_covers_every_rule_attack_and_result():
+    assert {row.choice.name for row in RULE_ROWS} == set(RULES)
+    assert {choice.name for choice in ATTACK_ROWS} == set(UPDATE_ATTACKS)
+    assert {f.name for f in fields(Trained)} == {*EXACT, *METRICS, "global_model", "local_models"}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("case", ENGINE_CASES, ids=lambda c: c.label)
+def test_equals_the_readable_engine_on_the_same_draws(case, name):
+    population = population_of(case.federation, case.seed)
+    draws = Draws.sample(case.federation, case.seed, np.float64)
+    oracle = train_readable(population, case.federation, case.arms, draws, np.float64)
+    results = ENGINES[name](population, case.federation, case.arms, draws)
+    for arm, one, expected in zip(case.arms, results, oracle, strict=True):
+        assert expected.diverged_at is None, f"the case itself diverges: {arm}"
+        assert_equal(one, expected, arm)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_refuses_the_same_broken_uploads(name, bad):
+    federation = changed(attack=ATTACK_ROWS[1])
+    population, draws = population_of(federation), Draws.sample(federation, 4, np.float64)
+    rng = np.random.default_rng(5)
+    draws.perturbations[rng.random(draws.perturbations.shape) < 0.1] = bad
+    oracle = train_readable(population, federation, ARMS, draws, np.float64)
+    assert sum(r.refusals for r in oracle) > 1000
+    with np.errstate(invalid="ignore"):
+        results = ENGINES[name](population, federation, ARMS, draws)
+    for arm, one, expected in zip(ARMS, results, oracle, strict=True):
+        assert np.isfinite(one.global_model).all()
+        assert_equal(one, expected, arm)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_round_whose_uploads_are_all_refused_leaves_the_model(name):
+    federation = changed(
+        rounds=1, num_participants=1, num_byzantine=18, attack=Choice("gaussian", {"variance": 1.0, "probability": 1.0})
+    )
+    population, draws = population_of(federation, 3), Draws.sample(federation, 4)
+    draws.perturbations[:] = np.nan
+    for arm in (Arm(masks=Masks(num_shared=13), rule=Choice(r)) for r in ("mean", "mean_of_sharers", "median")):
+        (oracle,), (one,) = (ENGINES[e](population, federation, [arm], draws) for e in ("readable", name))
+        assert one.refusals == oracle.refusals == 1
+        assert not one.global_model.any()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_sees_divergence_in_the_same_round_and_goes_on_with_the_other_arms(name):
+    federation = changed(step_size=1.0, rounds=120)
+    population, draws = population_of(federation), Draws.sample(federation, 2)
+    arms = [Arm(masks=Masks(num_shared=5)), Arm(masks=Masks(num_shared=13), exchange=False)]
+    oracle = train_readable(population, federation, arms, draws)
+    results = ENGINES[name](population, federation, arms, draws)
+    assert [r.diverged_at for r in results] == [r.diverged_at for r in oracle] == [50, 50]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_arms_do_not_disturb_each_other(name):
+    federation = changed()
+    population = population_of(federation)
+    together = ENGINES[name](population, federation, ARMS[::7])
+    for arm, one in zip(ARMS[::7], together, strict=True):
+        (alone,) = ENGINES[name](population, federation, [arm])
+        assert (alone.global_model == one.global_model).all() and (alone.local_models == one.local_models).all()
+        assert all(getattr(alone, field) == getattr(one, field) for field in (*EXACT, *METRICS))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_own_draws_share_masks_participants_and_hits(name):
+    federation = changed(rounds=60)
+    population = population_of(federation)
+    arms = [Arm(masks=Masks(num_shared=2, layers=(4, 1, 6, 2))), Arm(masks=Masks(num_shared=5))]
+    oracle = train_readable(population, federation, arms)
+    results = ENGINES[name](population, federation, arms)
+    for one, expected in zip(results, oracle, strict=True):
+        assert one.injections == expected.injections > 20
+        assert one.coordinates_per_round == expected.coordinates_per_round  # layers differ in size: same layers
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", OTHERS)
+def test_own_draws_have_the_same_law(name):
+    """Means over 60 trials of four figures of three arms: |z| < 5, false alarm below 12 * 6e-7 = 7e-6."""
+    federation = changed(rounds=150, window=50, step_size=0.03)
+    arms = [
+        Arm(masks=Masks(num_shared=4)),
+        Arm(masks=Masks(num_shared=13)),
+        Arm(masks=Masks(num_shared=13), rule=Choice("median")),
+    ]
+    figures = np.array(
+        [
+            [
+                [
+                    [getattr(r, m) for m in METRICS]
+                    for r in ENGINES[engine](population_of(federation, seed, trial), federation, arms)
+                ]
+                for trial in range(60)
+            ]
+            for seed, engine in ((11, "readable"), (12, name))
+        ]
+    )  # (engine, trial, arm, figure)
+    first, second = figures.mean(axis=1)
+    error = np.sqrt((figures.var(axis=1, ddof=1) / 60).sum(axis=0))
+    assert (np.abs(first - second) < 5 * error).all()

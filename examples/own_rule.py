@@ -1,4 +1,7 @@
-"""Write an aggregation rule of your own, register it, and see it beside the others in a table; run as it stands."""
+"""An aggregation rule of your own beside the others in a table; run as it stands.
+
+Registering is one line. `plugins = ["own_rule.py"]` in an experiment file makes `prism-fcp run` know the rule too.
+"""
 
 import sys
 
@@ -22,19 +25,21 @@ def clipped_mean(limit: float = 0.1) -> Rule:
     return stateless("clipped_mean", step)
 
 
-RULES["clipped_mean"] = clipped_mean  # from here on every experiment file may name it
+RULES["clipped_mean"] = clipped_mean  # from here on every experiment may name it
 
-document = dict(named("table-synthetic").resolved)
-document["name"] = "own-rule"
-document["federation"] = document["federation"] | {"rounds": 300 if "--quick" in sys.argv else 1000}
-template = document["methods"][1]  # Rob-FCP: full sharing, filter told the count
-document["methods"] = [
-    template | {"method": "Rob-FCP"},
-    template | {"method": "clipped mean", "rule": {"name": "clipped_mean", "limit": 0.05}},
-    template | {"method": "CWMed", "rule": "median"},
-    *document["methods"][-2:],  # Local and Floor
-]
-result = run(parse(document, "own-rule"), trials=2, engine="readable")
-for row in result.rows:
-    if row.attack == "random" and row.width.mean is not None and row.coverage.mean is not None:
-        print(f"{row.method:13} covers {row.coverage.mean:5.1f} % with width {row.width.mean:.3f}")
+
+if __name__ == "__main__":  # worker processes import this file, and must not run what follows
+    document = dict(named("table-synthetic").resolved)
+    document["name"] = "own-rule"
+    document["federation"] = document["federation"] | {"rounds": 300 if "--quick" in sys.argv else 1000}
+    template = document["methods"][1]  # Rob-FCP: full sharing, filter told the count
+    document["methods"] = [
+        template | {"method": "Rob-FCP"},
+        template | {"method": "clipped mean", "rule": {"name": "clipped_mean", "limit": 0.05}},
+        template | {"method": "CWMed", "rule": "median"},
+        *document["methods"][-2:],  # Local and Floor
+    ]
+    result = run(parse(document, "own-rule"), trials=2, jobs=2, engine="readable")
+    for row in result.rows:
+        if row.attack == "random" and row.width.mean is not None and row.coverage.mean is not None:
+            print(f"{row.method:13} covers {row.coverage.mean:5.1f} % with width {row.width.mean:.3f}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -137,37 +138,6 @@ def test_the_example_runs_as_it_stands(here: Path, capsys: pytest.CaptureFixture
     assert "PSO-CWMed" in capsys.readouterr().out
 
 
-def test_compare_reads_and_never_computes(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert main(["reproduce", "table-synthetic", "--trials", "1", "--jobs", "1", "--out", "o"]) == 0
-    before = {path: path.stat().st_mtime_ns for path in (here / "o").rglob("*")}
-    capsys.readouterr()
-
-    def forbidden(*_: object, **__: object) -> None:
-        raise AssertionError("compare computed something")
-
-    monkeypatch.setattr("prism_fcp.lab.run.run_trial", forbidden)
-    monkeypatch.setattr("prism_fcp.lab.commands.run_experiment", forbidden)
-    assert main(["compare", "o", "--json", "c.json"]) == 0
-    assert "tab:synthetic" in capsys.readouterr().out
-    assert json.loads((here / "c.json").read_text())[0]["rows"][0]["paper"]["width"] == 1.76
-    assert {path: path.stat().st_mtime_ns for path in (here / "o").rglob("*")} == before
-
-
-def test_check_fails_with_three_when_a_row_does_not_reproduce(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "table-synthetic", "--trials", "1", "--jobs", "1", "--out", "o"]) == 0
-    assert main(["compare", "o", "--check"]) == 0
-    path = here / "o/table-synthetic/result.json"
-    body = json.loads(path.read_text())
-    body["rows"][0]["width"] = {"mean": 9.0, "sd": 0.1, "se": 0.1}
-    path.write_text(json.dumps(body))
-    capsys.readouterr()
-    assert main(["compare", "o", "--check"]) == 3
-    told = capsys.readouterr().err
-    assert "check failed: 1" in told and "width 9 for 1.76" in told
-
-
 def test_list_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     told = capsys.readouterr().out
@@ -291,3 +261,69 @@ def test_a_reader_that_goes_away_is_no_error(here: Path) -> None:
     assert process.wait(timeout=30) == 141
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-x"], "unknown argument '-x'"),
+        (["--"], "unknown argument '--'"),
+        (["--seed", "1", "demo"], "options follow the command: prism-fcp COMMAND --seed"),
+        (["--jsn"], "unknown argument '--jsn'"),
+        (["reproduce", "all", "nope"], "unknown experiment 'nope'"),
+        (["run", "tiny.toml", "--trials", "1000000000"], "must be at most 10,000,000"),
+        (["run", "tiny.toml", "--jobs", "9" * 4000], "jobs="),
+        (["run", "tiny.toml", "--seed", "-1"], "must lie in 0..2^64-1"),
+        (["run", "long.toml"], "shorten the name"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_more_mistakes_on_the_line(
+    arguments: list[str], said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "long.toml").write_text(TINY.replace('"tiny"', f'"{"ü" * 100}{"n" * 200}"'))
+    test_a_mistake_is_one_line_and_code_two(arguments, said, here, capsys)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("list >&-", 0, ""),
+        ("demoo 2>&-", 2, ""),
+        ("list > /dev/full", 2, "cannot write standard output: [Errno 28]"),
+        ("list --json > /dev/full", 2, "cannot write standard output: [Errno 28]"),
+        ("list > /dev/full 2>&1", 2, ""),
+    ],
+)
+def test_output_that_leads_nowhere(here: Path, line: str, code: int, said: str) -> None:
+    command = f"{shlex.join(COMMAND)} {line}"
+    run = subprocess.run(["sh", "-c", command], cwd=here, env=environment(), capture_output=True, text=True, timeout=60)
+    assert run.returncode == code, run.stderr
+    assert said in run.stderr and "Traceback" not in run.stderr and run.stderr.count("\n") <= 1
+
+
+def test_a_terminal_that_can_only_say_ascii(here: Path) -> None:
+    (here / "tiny.toml").write_text(TINY.replace("A tiny federation", "Größe → 1"))
+    line = ["run", "tiny.toml", "--trials", "1", "--jobs", "1"]
+    run = call(*line, cwd=here, PYTHONIOENCODING="ascii")
+    assert run.returncode == 0, run.stderr
+    run = call(*line, "--json", "-", cwd=here, PYTHONIOENCODING="ascii")
+    assert run.returncode == 0 and json.loads(run.stdout)[0]["experiment"] == "tiny"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_a_terminal_is_an_interruption(here: Path, number: signal.Signals) -> None:
+    text = TINY.replace("rounds = 40", "rounds = 800").replace("trials = 4", "trials = 50")
+    (here / "tiny.toml").write_text(text)
+    process = subprocess.Popen(
+        [*COMMAND, "run", "tiny.toml", "--jobs", "1", "--engine", "readable"], cwd=here, env=environment(),
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    journal, deadline = here / "prism-results/tiny/trials-readable.jsonl", time.monotonic() + 60
+    while time.monotonic() < deadline and not (journal.exists() and journal.read_text().count("\n") > 2):
+        time.sleep(0.02)
+    process.send_signal(number)
+    assert process.communicate(timeout=60)[1].count("of 50 trials finished, kept in") == 1
+    assert process.returncode == 130
+    assert (here / "prism-results/tiny/experiment.toml").exists()

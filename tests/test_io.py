@@ -33,6 +33,18 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+def test_a_digest_follows_names_and_contents_and_nothing_else(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("a")
+    two.write_text("b")
+    first = io.digest({"x": one, "y": two})
+    assert io.digest({"y": two, "x": one}) == first != io.digest({"x": two, "y": one})
+    one.write_text("ab")
+    assert io.digest({"x": one, "y": two}) != first
+    with pytest.raises(OutputError, match="nowhere"):
+        io.digest({"x": tmp_path / "nowhere"})
+
+
 def test_json_is_strict(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         io.write_json(tmp_path / "a.json", "thing", {"x": float("nan")})
@@ -97,4 +109,77 @@ def test_fresh_empties_and_two_writers_do_not_mix(tmp_path: Path) -> None:
             pass
     with journal.writing({"seed": 2}, fresh=True):
         pass
-    assert journal.read() == ({"format": "prism-fcp/trials", "schema": 1, "seed": 2}, [])
+    assert journal.read() == (None, [])  # a header alone is nobody's
+    with journal.writing({"seed": 3}, fresh=False) as writer:
+        writer.append({"trial": 1})
+    assert journal.read() == ({"format": "prism-fcp/trials", "schema": 1, "seed": 3}, [{"trial": 1}])
+
+
+def test_a_short_write_is_continued_and_a_failed_one_leaves_the_journal_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, write = io.Journal(tmp_path / "j.jsonl", "trials"), os.write
+    with journal.writing({}, fresh=False) as writer:
+        monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:3]))
+        writer.append({"trial": 0})
+        room = [5]
+
+        def filling(handle: int, data: memoryview) -> int:
+            if not room[0]:
+                raise OSError(28, "No space left on device")
+            return room.pop() and room.insert(0, 0) or write(handle, data[:5])
+
+        monkeypatch.setattr(os, "write", filling)
+        with pytest.raises(OutputError, match="No space left on device; make room"):
+            writer.append({"trial": 1})
+        monkeypatch.setattr(os, "write", write)
+        writer.append({"trial": 2})
+    assert [record["trial"] for record in journal.read()[1]] == [0, 2]
+
+
+def test_a_journal_without_a_record_is_removed_when_its_run_fails(tmp_path: Path) -> None:
+    journal = io.Journal(tmp_path / "j.jsonl", "trials")
+    with pytest.raises(ZeroDivisionError), journal.writing({}, fresh=False):
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(ZeroDivisionError), journal.writing({}, fresh=False) as writer:
+        writer.append({"trial": 0})
+        raise ZeroDivisionError
+    assert journal.read()[1] == [{"trial": 0}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9" * 5000, "[" * 20_000 + "]" * 20_000, "NaN", '{"a": Infinity}'],
+    ids=["digits", "brackets", "nan", "inf"],
+)
+def test_what_the_parser_chokes_on_is_a_broken_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a"
+    path.write_text(text)
+    with pytest.raises(DataError, match="broken JSON") as told:
+        io.read_json(path, "thing")
+    assert "\n" not in str(told.value) and len(str(told.value)) < 300
+    if text[0] in "9[":
+        path.write_text(f"x = {text}")
+        with pytest.raises(DataError, match="not valid TOML"):
+            io.read_toml(path)
+        path.write_text(f'{{"format": "prism-fcp/trials", "schema": 1}}\n{text}\n')
+        with pytest.raises(DataError, match="broken line 2"):
+            io.Journal(path, "trials").read()
+
+
+def test_a_byte_order_mark_is_not_a_key(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b'\xef\xbb\xbfname = "x"\n')
+    assert io.read_toml(tmp_path / "a.toml") == {"name": "x"}
+
+
+def test_folders_that_are_made_are_told_and_taken_away_while_empty(tmp_path: Path) -> None:
+    made = io.check_folder(tmp_path / "a" / "b")
+    assert made == [tmp_path / "a" / "b", tmp_path / "a"]
+    assert io.check_folder(tmp_path / "a" / "b") == []
+    (tmp_path / "a" / "kept").touch()
+    io.remove_empty(made)
+    assert sorted(os.listdir(tmp_path / "a")) == ["kept"]
+    with pytest.raises(OutputError, match="shorten the name"):
+        io.check_folder(tmp_path / "c" / ("n" * 300))
+    assert not (tmp_path / "c").exists()

@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_fcp import streams
+from prism_fcp.calibrate.attack import SCORE_ATTACKS, ScoreAttack
 from prism_fcp.calibrate.filter import FILTERS
 from prism_fcp.data.synthetic import SyntheticLinear, residuals_by_law, residuals_by_samples
 from prism_fcp.errors import DivergedError, SettingError
 from prism_fcp.pipeline import CalibrationSettings, Method, Setup, explain_trial, run_trial
+from prism_fcp.streams import Role
 from prism_fcp.train.loop import train_readable
 from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice
@@ -16,6 +19,7 @@ from prism_fcp.types import Choice
 KNOWN = Choice("known_count", {"suspects": 20})
 ATTACKS = (("efficiency", Choice("efficiency")), ("coverage", Choice("coverage")), ("random", Choice("random")))
 PARTIAL, FULL = Arm(masks=Masks(num_shared=15)), Arm(masks=Masks(num_shared=50))
+LOCAL = Arm(masks=Masks(num_shared=50), exchange=False)
 
 
 def setup(*methods, rounds=300, attacks=ATTACKS, **calibration):
@@ -121,8 +125,7 @@ def test_the_conclusion_is_the_same_whether_or_not_it_was_remembered():
 
 
 def test_the_floor_is_the_oracle_width_and_local_clients_send_nothing():
-    local = Arm(masks=Masks(num_shared=50), exchange=False)
-    cells = run_trial(setup(row("floor", arm=None), row("local", arm=local)), 1, 0, train_readable)
+    cells = run_trial(setup(row("floor", arm=None), row("local", arm=LOCAL)), 1, 0, train_readable)
     floor, alone = cells[:2]
     assert floor.width == pytest.approx(floor.oracle_width, rel=0.01) and floor.a_posteriori_mse is None
     assert alone.bytes_up_per_round == 0 and alone.global_msd is None and alone.local_msd > 0
@@ -163,6 +166,78 @@ def test_divergence_is_said_with_the_limit_and_who_set_it():
         run_trial(whole, 1, 0, train_readable)
 
 
+@pytest.mark.parametrize("step_size", [0.05, 0.045])
+def test_an_unstable_step_size_is_said_before_its_numbers_are_absurd(step_size):
+    """At 0.045 one client's squared error is some hundreds after 1,000 rounds: no blow-up, and no result either."""
+    whole = replace(setup(row("m"), row("local", arm=LOCAL)), federation=Federation(step_size=step_size))
+    with pytest.raises(DivergedError, match=rf"step_size={step_size}, but client \d+ alone needs it below 0.03\d+"):
+        run_trial(whole, 1, 0, train_readable)
+
+
+@pytest.mark.parametrize("source", ["histogram", "tdigest"])
+def test_other_ways_to_the_quantile_stay_beside_the_exact_one(source):
+    exact = run_trial(setup(row("m"), rounds=100), 1, 0, train_readable)
+    other = run_trial(setup(row("m"), rounds=100, quantile=source), 1, 0, train_readable)
+    bin_width = 2 * 1.1 * exact[0].width  # a generous bound on two bins: the range is about four radii, in 100 bins
+    for one, two in zip(exact, other, strict=True):
+        assert one.width != two.width and abs(one.width - two.width) < 0.08 * bin_width
+        assert source == "tdigest" or two.width >= one.width  # the bin's upper end never covers less
+
+
+def test_coverage_is_of_honest_clients_and_of_the_model_that_scores():
+    """Recompute one cell by hand: the global model's residuals, honest clients only, against the cell's radius."""
+    whole = setup(row("m", scoring_model="global"), row("local"), rounds=200, attacks=ATTACKS[:1])
+    told, local = explain_trial(whole, 6, 2, train_readable)
+    population = SyntheticLinear().draw(100, 50, 20, 6, 2)
+    (trained,) = train_readable(population, whole.federation, [PARTIAL])
+    rng = streams.generator(streams.child(population.key, Role.TEST))
+    z = rng.standard_normal((100, 1000), dtype=np.float32)
+    residuals = residuals_by_law(population, np.broadcast_to(trained.global_model, (100, 50)), z)
+    assert told.cell.coverage == pytest.approx((residuals[~population.byzantine] <= told.radius).mean(), abs=1e-12)
+    assert told.cell.width != local.cell.width
+    rng = streams.generator(streams.child(population.key, Role.CALIBRATION))
+    z = rng.standard_normal((100, 1000), dtype=np.float32)
+    floor = np.sort(residuals_by_law(population, population.truth[None], z)[~population.byzantine].ravel())
+    assert told.cell.oracle_width == pytest.approx(2 * floor[72_001 - 1])  # ceil(80,001 * 0.9), honest clients alone
+
+
+def test_a_coverage_attack_knows_the_honest_mean():
+    """At multiple 1 nothing is clipped: what the attackers report is the honest clients' mean score."""
+    one = (("coverage", Choice("coverage", {"multiple": 1.0})),)
+    (told,) = explain_trial(setup(row("m"), rounds=100, attacks=one), 3, 0, train_readable)
+    population = SyntheticLinear().draw(100, 50, 20, 3, 0)
+    (trained,) = train_readable(population, setup(row("m"), rounds=100).federation, [PARTIAL])
+    rng = streams.generator(streams.child(population.key, Role.CALIBRATION))
+    scores = residuals_by_law(population, trained.local_models, rng.standard_normal((100, 1000), dtype=np.float32))
+    bin_of_mean = int(scores[~population.byzantine].mean() / told.span.upper * 100)
+    assert (told.counts[population.byzantine][:, bin_of_mean] == 1000).all()
+
+
+def test_an_attack_is_shown_what_it_declares_and_nothing_else(monkeypatch):
+    seen = []
+
+    def watching():
+        return ScoreAttack("watching", frozenset({"upper"}), lambda view: seen.append(view) or view.own)
+
+    monkeypatch.setitem(SCORE_ATTACKS, "watching", watching)
+    run_trial(setup(row("m"), rounds=50, attacks=(("w", Choice("watching")),)), 1, 0, train_readable)
+    (view,) = seen
+    assert view.upper > 0 and view.honest_mean is None and view.normals is None
+
+
+def test_a_cut_radius_that_may_cover_too_little_is_marked():
+    """The range ends at the clients' median 80 % quantile: most attacked cells want a larger score, and say so."""
+    tight = Choice("high_quantile", {"level": 0.8, "factor": 1.0})
+    cut = run_trial(setup(row("m"), rounds=100, range=tight), 1, 0, train_readable)
+    assert all(c.clipped and c.coverage < 0.88 for c in cut)
+    exact = run_trial(setup(row("m"), rounds=100, range=tight, beyond_range="exact"), 1, 0, train_readable)
+    assert all(not c.clipped and c.coverage > 0.89 for c in exact)
+    harmless = run_trial(setup(row("all", filter=Choice("keep_all")), rounds=100), 1, 0, train_readable)
+    assert not any(
+        c.clipped for c in harmless
+    )  # the coverage attack reaches the range's end, no honest score lies beyond
+
+
 def test_divergence_that_is_the_attackers_doing_is_told_apart():
     loud = Federation(rounds=100, attack=Choice("gaussian", {"variance": 1e18, "probability": 1.0}))
     with pytest.raises(DivergedError, match="rule 'mean' let the attack through"):
@@ -174,6 +249,10 @@ def test_divergence_that_is_the_attackers_doing_is_told_apart():
     [
         (setup(row("m", filter=Choice("known_count", {"suspects": 50}))), "suspects=50"),
         (setup(row("m", filter=Choice("knowncount"))), "did you mean 'known_count'"),
+        (setup(row("m"), row("m", arm=FULL)), r"methods: \['m'\]; at least one, each with a name of its own"),
+        (setup(), "methods: none"),
+        (setup(row("m"), attacks=()), "attacks: none"),
+        (setup(row("m", arm=LOCAL, scoring_model="global")), "clients that never share have no global model"),
         (setup(row("m", scoring_model="globl")), "did you mean 'global'"),
         (setup(row("m"), bins=1), "bins=1"),
         (setup(row("m"), confidence_level=1.0), "confidence_level=1.0"),
@@ -186,6 +265,8 @@ def test_divergence_that_is_the_attackers_doing_is_told_apart():
 def test_setups_that_cannot_work_are_refused_before_anything_runs(whole, message):
     with pytest.raises(SettingError, match=message):
         whole.check()
+    with pytest.raises(SettingError, match=message):  # and nobody has to remember to check
+        run_trial(whole, 1, 0, train_readable)
 
 
 def test_every_filter_stands_in_a_setup():

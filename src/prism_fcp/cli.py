@@ -7,10 +7,13 @@ that should reproduce and does not; 130 interrupted; 141 the reader of the outpu
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -19,6 +22,7 @@ from prism_fcp import __version__
 from prism_fcp.errors import PrismError, SettingError, did_you_mean
 
 OUT = Path("prism-results")
+LONGEST = 1000  # characters of an error
 EPILOG = """examples:
   prism-fcp demo                                   a federation under attack, in seconds
   prism-fcp reproduce table-synthetic --quick      five trials of the paper's first table
@@ -39,45 +43,67 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    before = _handle_signals()
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or bool(os.environ.get("PRISM_FCP_DEBUG"))
     arguments = [argument for argument in arguments if argument != "--debug"]
-    before = signal.signal(signal.SIGTERM, _terminate)
     try:
+        _mend_streams()
         code = _dispatch(arguments)
         sys.stdout.flush()
         return code
     except PrismError as error:
         if debug:
             raise
-        print(f"prism-fcp: error: {' '.join(str(error).split())}", file=sys.stderr)
+        _tell(f"prism-fcp: error: {_one_line(error)}")
         return error.code
     except KeyboardInterrupt as interrupt:
-        print(f"\nprism-fcp: {_interrupted(interrupt)}", file=sys.stderr)
+        _tell(f"\nprism-fcp: {_interrupted(interrupt)}")
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at exit
+        _drop_output()
         return 141
+    except MemoryError:
+        if debug:
+            raise
+        _tell(
+            "prism-fcp: error: not enough memory; lower the largest of trials, rounds, num_clients, dimension, samples "
+            "and bins, or take fewer --jobs"
+        )
+        return 2
     except Exception as error:
         if debug:
             raise
-        print(
-            f"prism-fcp: internal error: {type(error).__name__}: {' '.join(str(error).split())}; this is a bug; "
-            "run again with --debug for the traceback",
-            file=sys.stderr,
+        if _of_output(error):
+            _drop_output()
+            _tell(f"prism-fcp: error: cannot write standard output: {_one_line(error)}; send it elsewhere")
+            return 2
+        _tell(
+            f"prism-fcp: internal error: {type(error).__name__}: {_one_line(error)}; this is a bug; "
+            "run again with --debug for the traceback"
         )
         return 1
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _dispatch(arguments: list[str]) -> int:
     parser, commands = _parser()
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in commands:
-        raise SettingError(f"unknown command {arguments[0]!r}{did_you_mean(arguments[0], commands)}")
-    options, unknown = parser.parse_known_args(arguments)
+    first = arguments[0] if arguments else ""
+    if arguments and not first.startswith("-") and first not in commands:
+        raise SettingError(f"unknown command {first!r}{did_you_mean(first, commands)}")
+    if first.startswith("-") and first not in _options(parser):
+        name = first.partition("=")[0]
+        if any(name in _options(command) for command in commands.values()):
+            raise SettingError(f"options follow the command: prism-fcp COMMAND {name} ...; see `prism-fcp --help`")
+        raise SettingError(f"unknown argument {first!r}{did_you_mean(first, _options(parser))}")
+    try:
+        options, unknown = parser.parse_known_args(arguments)
+    except SystemExit:  # --help and --version have printed
+        return 0
     if unknown:
-        known = [option for action in commands[options.command]._actions for option in action.option_strings]
+        known = _options(commands.get(options.command, parser))
         raise SettingError(f"unknown argument {unknown[0]!r}{did_you_mean(unknown[0], known)}")
     if options.command is None:
         parser.print_help()
@@ -85,6 +111,10 @@ def _dispatch(arguments: list[str]) -> int:
     from prism_fcp.lab.commands import COMMANDS  # the method and its tables, only now
 
     return COMMANDS[options.command](options)
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    return [option for action in parser._actions for option in action.option_strings]
 
 
 def _parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
@@ -156,13 +186,62 @@ def _whole(text: str) -> int:
 
 def _interrupted(interrupt: KeyboardInterrupt) -> str:
     folder = getattr(interrupt, "folder", None)
-    if folder is None:
-        return "interrupted; finished trials are kept, run the same command again to continue"
-    return f"interrupted; {interrupt}, kept in {folder}; run the same command again to continue"
+    again = "run the same command again to continue"
+    if hasattr(interrupt, "finished"):
+        return f"interrupted; {interrupt}{f', kept in {folder}' if folder else ''}; {again}"
+    return f"interrupted; finished trials are kept, {again}"
+
+
+def _handle_signals() -> dict[int, Any]:
+    """Take the end of a terminal, and of a job, for Ctrl-C; return what was done before, to be put back."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    found = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in found.items():
+        if handler is not signal.SIG_IGN:  # nohup
+            signal.signal(number, _terminate)
+    return {number: handler for number, handler in found.items() if handler is not None}
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt  # the same clean way out as Ctrl-C
+
+
+def _mend_streams() -> None:
+    """Let output that is closed lead nowhere, and what its encoding cannot say become a question mark."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _of_output(error: Exception) -> bool:
+    """Return whether this is standard output's: every other file's error is an `OutputError` before it gets here."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+    return isinstance(error, OSError) and error.filename is None and error.errno in full
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at exit
+
+
+def _tell(text: str) -> None:
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        pass  # there is nobody to tell; the exit code still does
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
+from numbers import Integral, Real
 
 
 class PrismError(ValueError):
@@ -32,8 +34,32 @@ class MissingExtraError(PrismError):
     """An optional dependency is not installed."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` for a near miss, else the list of what is known."""
     options = sorted(known)
-    close = difflib.get_close_matches(name, options, n=1, cutoff=0.6)
+    if not options:
+        return "; it takes no options"
+    close = difflib.get_close_matches(str(name), options, n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(options)}"
+
+
+def counted(number: int, what: str) -> str:
+    """Return `1 trial`, `2 trials`.
+
+    >>> counted(1, "trial"), counted(0, "trial")
+    ('1 trial', '0 trials')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def need_number(what: str, value: object, *, integer: bool = False) -> None:
+    """Raise `SettingError` unless `value` is a finite real number, or integer; True and text are neither."""
+    kind = Integral if integer else Real
+    good = isinstance(value, kind) and not isinstance(value, bool)
+    if isinstance(value, Integral):
+        good = good and abs(int(value)) < 2**100  # a longer one is a mistake, and would overflow a float
+    elif isinstance(value, Real):
+        good = good and math.isfinite(value)
+    if not good:
+        shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:37] + "..."
+        raise SettingError(f"{what}={shown}; must be {'an integer' if integer else 'a finite number'}")

@@ -6,26 +6,27 @@ differences are theirs and not the draw's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from prism_fcp.calibrate.attack import SCORE_ATTACKS
-from prism_fcp.calibrate.filter import FILTERS
+from prism_fcp.calibrate.filter import FILTERS, Filter
 from prism_fcp.calibrate.quantile import pool
 from prism_fcp.calibrate.span import Span
 from prism_fcp.calibrate.summary import characterize
 from prism_fcp.data.synthetic import Population
 from prism_fcp.errors import DivergedError
-from prism_fcp.scoring import CalibrationDraws, sample_points, scoring_models
+from prism_fcp.scoring import CalibrationDraws, Conclusion, Received, sample_points, scoring_models
 from prism_fcp.setup import CalibrationSettings, Method, ScoringModel, Setup
 from prism_fcp.train.loop import Trained
 from prism_fcp.train.settings import Arm, Federation
 from prism_fcp.types import BoolArray, FloatArray, IntArray, Verdict
 
 TrainFunction: TypeAlias = Callable[[Population, Federation, Sequence[Arm]], list[Trained]]
+LOST: Final = 10.0  # an unstable client is given up when its squared error is this many times the truth's
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Cell:
     method: str
     coverage: float  # share of the honest clients' test samples inside the interval, mean over clients
     width: float
+    clipped: bool  # the radius was cut although honest scores lie above the range: it may cover too little
     oracle_width: float  # the same quantile of the honest clients' scores under the true model
     true_positives: int  # Byzantine clients left out
     false_positives: int  # honest clients left out
@@ -66,96 +68,125 @@ def run_trial(setup: Setup, seed: int, trial: int, train: TrainFunction) -> list
 
     Paper: Alg. 1.
     """
-    return [outcome.cell for outcome in _outcomes(setup, seed, trial, train, explain=False)]
+    return [explained.cell for explained in _play(setup, seed, trial, train)]
 
 
 def explain_trial(setup: Setup, seed: int, trial: int, train: TrainFunction, points: int = 30) -> list[Explained]:
     """Run one trial and keep what pictures need: verdicts with reasons, histograms, a few test points."""
-    return list(_outcomes(setup, seed, trial, train, explain=True, points=points))
+    return _play(setup, seed, trial, train, points)
 
 
-def _outcomes(
-    setup: Setup, seed: int, trial: int, train: TrainFunction, *, explain: bool, points: int = 0
-) -> Iterator[Explained]:
-    settings, federation = setup.calibration, setup.federation
-    population = setup.population.draw(
-        federation.num_clients, federation.dimension, federation.num_byzantine, seed, trial
-    )
-    # Phase 1: every distinct way of training, on one stream
-    arms = setup.arms()
-    trained = dict(zip(arms, train(population, federation, arms), strict=True)) if arms else {}
-    for diverged, outcome in trained.items():
-        if outcome.diverged_at is not None:
-            raise DivergedError(_why_diverged(setup, diverged, outcome.diverged_at, population))
-
-    # Phases 2 and 3 for every model that scores
-    attacks = [(label, attack.build(SCORE_ATTACKS, "score attack")) for label, attack in setup.attacks]
+def _play(setup: Setup, seed: int, trial: int, train: TrainFunction, points: int = 0) -> list[Explained]:
+    """Play Algorithm 1 for every method; verdicts carry sentences only where points are asked for."""
+    setup.check()
+    size = setup.federation
+    population = setup.population.draw(size.num_clients, size.dimension, size.num_byzantine, seed, trial)
+    attacks = {label: attack.build(SCORE_ATTACKS, "score attack") for label, attack in setup.attacks}
     filters = {method.name: method.filter.build(FILTERS, "filter") for method in setup.methods}
-    sizes = np.full(federation.num_clients, settings.samples)
-    draws = CalibrationDraws.of(population, settings)
-    oracle = draws.scores(scoring_models(None, "global", population))
-    oracle_width = 2 * pool(oracle.true.scores[~population.byzantine], None, settings.confidence_level).radius
-    done: dict[tuple[str, str], Explained] = {}
-    scored: dict[tuple[Arm | None, str], list[Method]] = {}
-    for method in setup.methods:
-        scored.setdefault((method.arm, method.scoring_model if method.arm else "global"), []).append(method)
-    for (arm, model), methods in scored.items():
+
+    trained = _train(setup, population, train)  # phase 1, once for methods that train alike
+    draws = CalibrationDraws.of(population, setup.calibration, attacks.values())
+    floor = draws.score(scoring_models(None, "global", population))
+    oracle_width = 2 * _quantile(floor.true[~population.byzantine], setup.calibration)
+    found: dict[tuple[str, str], Explained] = {}
+    for (arm, model), methods in _scored_alike(setup.methods).items():
         result = trained[arm] if arm is not None else None
         models = scoring_models(result, model, population)
-        scores = oracle if result is None else draws.scores(models)
-        truth, prediction = sample_points(population, models, points) if explain else (np.empty(0), np.empty(0))
-        for label, attack in attacks:
-            reported, counts, span = scores.under(attack)
-            shares = characterize(counts)
+        scored = draws.score(models) if result is not None else floor
+        picture = sample_points(population, models, points)
+        for label, attack in attacks.items():
+            received = scored.receive(label, attack)  # phase 2: what the clients send,
             for method in methods:
-                weights, mal_scores, threshold = filters[method.name].weigh(shares, sizes, setup.context)
-                radius, covered = scores.conclude(reported, span, weights, label)
-                left_out = weights == 0
-                cell = Cell(
-                    attack=label,
-                    method=method.name,
-                    coverage=covered,
-                    width=2 * radius,
-                    oracle_width=oracle_width,
-                    true_positives=int((left_out & population.byzantine).sum()),
-                    false_positives=int((left_out & ~population.byzantine).sum()),
-                    a_posteriori_mse=result.a_posteriori_mse if result else None,
-                    global_msd=result.global_msd if result and arm and arm.exchange else None,
-                    local_msd=result.local_msd if result else None,
-                    bytes_up_per_round=result.bytes_up_per_round if result else 0.0,
-                    injections=result.injections if result else 0,
-                    injected_energy=result.injected_energy if result else 0.0,
+                verdict = _judge(filters[method.name], received, setup, bool(points))  # whom to trust,
+                conclusion = scored.conclude(received, verdict.weights)  # the radius; phase 3: what it covers
+                cell = _cell(received.attack, method, population, verdict, conclusion, oracle_width, result)
+                found[label, method.name] = Explained(
+                    cell, population.byzantine, verdict, received.counts, received.span, conclusion.radius, *picture
                 )
-                verdict = (
-                    filters[method.name](counts, sizes, setup.context)
-                    if explain
-                    else Verdict(weights, mal_scores, threshold, ())
-                )
-                done[label, method.name] = Explained(
-                    cell, population.byzantine, verdict, counts, span, radius, truth, prediction
-                )
-    for label, _ in attacks:
-        for method in setup.methods:
-            yield done[label, method.name]
+    return [found[label, method.name] for label in attacks for method in setup.methods]
 
 
-def _why_diverged(setup: Setup, arm: Arm, round_number: int, population: Population) -> str:
-    names = ", ".join(m.name for m in setup.methods if m.arm == arm)
-    mu = setup.federation.step_size
-    # R_k = s^2 I + m^2 11^T; a Gaussian LMS client alone is mean-square stable while mu (tr R + 2 lambda_max) < 2
-    largest = population.variances + len(population.truth) * population.means**2
-    limits = 2 / (population.input_energy() + 2 * largest)
-    tightest = int(np.argmin(limits))
-    if mu >= limits[tightest]:
-        return (
-            f"training of {names} diverged by round {round_number}: step_size={mu:g}, but client {tightest} alone "
-            f"needs it below {limits[tightest]:.3g} = 2/(tr R + 2 lambda_max); lower step_size"
-        )
-    return (
-        f"training of {names} diverged by round {round_number} with step_size={mu:g}, which every client alone would "
-        f"stand (below {limits[tightest]:.3g}): rule {arm.rule.name!r} let the attack through; choose a robust rule "
-        "such as 'median' or a smaller step_size"
+def _train(setup: Setup, population: Population, train: TrainFunction) -> dict[Arm, Trained]:
+    arms = setup.arms()
+    trained = dict(zip(arms, train(population, setup.federation, arms), strict=True)) if arms else {}
+    for arm, result in trained.items():
+        problem = _why_diverged(setup, arm, result, population)
+        if problem:
+            raise DivergedError(problem)
+    return trained
+
+
+def _scored_alike(methods: Sequence[Method]) -> dict[tuple[Arm | None, str], list[Method]]:
+    """Group the methods whose scores are the same: one training, one scoring model."""
+    groups: dict[tuple[Arm | None, str], list[Method]] = {}
+    for method in methods:
+        groups.setdefault((method.arm, method.scoring_model if method.arm else "global"), []).append(method)
+    return groups
+
+
+def _judge(chosen: Filter, received: Received, setup: Setup, with_reasons: bool) -> Verdict:
+    sizes = np.full(len(received.counts), setup.calibration.samples)
+    if with_reasons:
+        return chosen(received.counts, sizes, setup.context)
+    return Verdict(*chosen.weigh(characterize(received.counts), sizes, setup.context), ())
+
+
+def _quantile(scores: FloatArray, settings: CalibrationSettings) -> float:
+    return pool(scores, None, settings.confidence_level, settings.correction).radius
+
+
+def _cell(
+    attack: str,
+    method: Method,
+    population: Population,
+    verdict: Verdict,
+    conclusion: Conclusion,
+    oracle_width: float,
+    result: Trained | None,
+) -> Cell:
+    left_out = ~verdict.kept
+    return Cell(
+        attack=attack,
+        method=method.name,
+        coverage=conclusion.coverage,
+        width=2 * conclusion.radius,
+        clipped=conclusion.clipped,
+        oracle_width=oracle_width,
+        true_positives=int((left_out & population.byzantine).sum()),
+        false_positives=int((left_out & ~population.byzantine).sum()),
+        a_posteriori_mse=result.a_posteriori_mse if result else None,
+        global_msd=result.global_msd if result and method.arm and method.arm.exchange else None,
+        local_msd=result.local_msd if result else None,
+        bytes_up_per_round=result.bytes_up_per_round if result else 0.0,
+        injections=result.injections if result else 0,
+        injected_energy=result.injected_energy if result else 0.0,
     )
+
+
+def _why_diverged(setup: Setup, arm: Arm, result: Trained, population: Population) -> str:
+    """Return why this training cannot be trusted, or nothing.
+
+    A client whose step size lies beyond its own limit grows without bound, sooner or later; it is told before its
+    numbers are absurd, once it is farther from the truth than a model that never learned.
+    """
+    names = ", ".join(m.name for m in setup.methods if m.arm == arm)
+    mu, limits = setup.federation.step_size, population.stability_limits()
+    error = np.square(result.local_models - population.truth).sum(axis=1)
+    lost = (mu >= limits) & ~(error <= LOST * np.square(population.truth).sum())
+    if lost.any() or (result.diverged_at is not None and (mu >= limits).any()):
+        client = int(np.argmin(np.where(lost, limits, np.inf) if lost.any() else limits))
+        when = f" by round {result.diverged_at}" if result.diverged_at is not None else ""
+        return (
+            f"training of {names} diverged{when}: step_size={mu:g}, but client {client} alone needs it below "
+            f"{limits[client]:.3g} = 2/(tr R + 2 lambda_max); lower step_size"
+        )
+    if result.diverged_at is not None:
+        return (
+            f"training of {names} diverged by round {result.diverged_at} with step_size={mu:g}, which every client "
+            f"alone would stand (below {limits.min():.3g}): rule {arm.rule.name!r} let the attack through; choose a "
+            "robust rule such as 'median' or a smaller step_size"
+        )
+    return ""
 
 
 __all__ = [

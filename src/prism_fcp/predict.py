@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isnan
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from prism_fcp.calibrate.calibrate import Calibration
-from prism_fcp.errors import DataError, SettingError
+from prism_fcp.errors import DataError, SettingError, need_number
 from prism_fcp.types import FloatArray
 
 
@@ -47,12 +47,19 @@ class Predictor:
 
     def __post_init__(self) -> None:
         """Refuse a radius that is none."""
-        if self.radius is not None and (isnan(self.radius) or self.radius < 0):
+        if not callable(self.predict):
+            raise SettingError(
+                f"Predictor: predict={self.predict!r}; give a function of the inputs, such as model.predict"
+            )
+        if self.radius is None or self.radius == inf:
+            return
+        need_number("Predictor: radius", self.radius)
+        if self.radius < 0:
             raise SettingError(f"Predictor: radius={self.radius}; must be 0 or more")
 
     def conformalize(self, calibration: Calibration | float) -> Predictor:
         """Return this predictor with the radius of a calibration."""
-        return replace(self, radius=calibration.radius if isinstance(calibration, Calibration) else float(calibration))
+        return replace(self, radius=calibration.radius if isinstance(calibration, Calibration) else calibration)
 
     def predict_interval(self, inputs: ArrayLike) -> Intervals:
         """Return predictions for the rows of `inputs` with [prediction - radius, prediction + radius].
@@ -65,6 +72,9 @@ class Predictor:
                 "predictor.conformalize(calibrate(scores)) and use what it returns"
             )
         point = np.asarray(self.predict(np.asarray(inputs)))
+        if point.dtype.kind not in "fiu":
+            raise DataError(f"Predictor: predictions have dtype {point.dtype}; they must be real numbers")
+        point = point.astype(np.result_type(point.dtype, np.float32), copy=False)
         if not np.isfinite(point).all():
             bad = np.count_nonzero(~np.isfinite(point))
             raise DataError(f"Predictor: {bad} of {point.size} predictions are NaN or infinite; check model and inputs")

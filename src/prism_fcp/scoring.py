@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from prism_fcp import streams
 from prism_fcp.calibrate.attack import ScoreAttack, ScoreAttackView
-from prism_fcp.calibrate.cell import Prepared, beyond, prepare, recount
-from prism_fcp.calibrate.quantile import pool
+from prism_fcp.calibrate.radius import bracket, conformal_radius
+from prism_fcp.calibrate.sketch import tdigest_quantile
 from prism_fcp.calibrate.span import RANGES, Range, Span
+from prism_fcp.calibrate.summary import histogram
 from prism_fcp.data.synthetic import Population, residuals_by_law, residuals_by_samples
 from prism_fcp.setup import CalibrationSettings
 from prism_fcp.streams import Role
 from prism_fcp.train.loop import Trained
-from prism_fcp.types import FloatArray, IntArray
+from prism_fcp.types import BoolArray, FloatArray, IntArray
+
+
+class Received(NamedTuple):
+    """What reached the server under one attack."""
+
+    attack: str
+    scores: FloatArray  # (K, n)
+    counts: IntArray  # (K, H)
+    span: Span
+
+
+class Conclusion(NamedTuple):
+    """What came of it."""
+
+    radius: float
+    coverage: float  # share of the honest clients' test samples inside
+    clipped: bool  # the radius was cut although honest scores lie above the range: it may cover too little
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +47,30 @@ class CalibrationDraws:
     range: Range
     calibration: FloatArray  # (K, n) standard normals
     test: FloatArray  # (K, n_test)
-    attack: FloatArray  # (B, n)
+    attack: FloatArray  # (B, n), or nothing where no attack sees normals
 
     @classmethod
-    def of(cls, population: Population, settings: CalibrationSettings) -> CalibrationDraws:
+    def of(
+        cls, population: Population, settings: CalibrationSettings, attacks: Iterable[ScoreAttack]
+    ) -> CalibrationDraws:
         """Draw them from the population's key."""
 
         def normals(role: Role, clients: int, samples: int) -> FloatArray:
             rng = streams.generator(streams.child(population.key, role))
             return rng.standard_normal((clients, samples), dtype=np.float32)
 
-        num_clients, num_byzantine = len(population.byzantine), int(population.byzantine.sum())
-        by_law = num_clients if settings.scores == "law" else 0
+        by_law = len(population.byzantine) if settings.scores == "law" else 0
+        noisy = int(population.byzantine.sum()) if any("normals" in attack.sees for attack in attacks) else 0
         return cls(
             population,
             settings,
             settings.range.build(RANGES, "range"),
             normals(Role.CALIBRATION, by_law, settings.samples),
             normals(Role.TEST, by_law, settings.test_samples),
-            normals(Role.SCORE_ATTACK, num_byzantine, settings.samples),
+            normals(Role.SCORE_ATTACK, noisy, settings.samples),
         )
 
-    def scores(self, models: FloatArray) -> Scored:
+    def score(self, models: FloatArray) -> Scored:
         """Return the scores of the models (K, D), one model a client."""
 
         def residuals(role: Role, normals: FloatArray) -> FloatArray:
@@ -59,47 +81,80 @@ class CalibrationDraws:
 
         calibration = residuals(Role.CALIBRATION, self.calibration)
         span = self.range(calibration)
+        counts = histogram(calibration, span, self.settings.bins)
         test = residuals(Role.TEST, self.test)[~self.population.byzantine]
-        return Scored(self, prepare(calibration, span, self.settings.bins), test)
+        return Scored(self, calibration, counts, span, test)
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One set of models' true scores, with their histogram: an attack makes only its own clients be counted again."""
+    """One set of models' true scores, counted once: an attack makes only its own clients be counted again."""
 
     draws: CalibrationDraws
-    true: Prepared
+    true: FloatArray  # (K, n)
+    counts: IntArray  # (K, H)
+    span: Span  # of the true scores
     honest_test: FloatArray  # (K - B, n_test)
-    concluded: dict[tuple[str, bytes], tuple[float, float]] = field(default_factory=dict)
+    concluded: dict[tuple[str, bytes], Conclusion] = field(default_factory=dict)
 
-    def under(self, attack: ScoreAttack) -> tuple[FloatArray, IntArray, Span]:
-        """Return what the server receives when the Byzantine clients forge: scores, counts, range."""
-        byzantine, settings = self.draws.population.byzantine, self.draws.settings
-        view = ScoreAttackView(
-            own=self.true.scores[byzantine],
-            upper=self.true.span.upper,
-            honest_mean=float(self.true.scores[~byzantine].mean()),
-            normals=self.draws.attack,
-        )
-        forged = attack.forge(view)
-        true = self.true
+    def receive(self, label: str, attack: ScoreAttack) -> Received:
+        """Return what the server receives when the Byzantine clients forge their scores."""
+        byzantine, settings = self._byzantine, self.draws.settings
+        reported, counts, span = self.true.copy(), self.counts.copy(), self.span
+        reported[byzantine] = attack.forge(self._view(attack))
         if settings.pilot == "reported":
-            reported = true.scores.copy()
-            reported[byzantine] = forged
-            true = prepare(reported, self.draws.range(reported), settings.bins)
-        return *recount(true, np.flatnonzero(byzantine), forged), true.span
+            span = self.draws.range(reported)
+            counts = histogram(reported, span, settings.bins)
+        elif byzantine.any():
+            counts[byzantine] = histogram(reported[byzantine], span, settings.bins)
+        return Received(label, reported, counts, span)
 
-    def conclude(self, reported: FloatArray, span: Span, weights: FloatArray, label: str) -> tuple[float, float]:
-        """Return radius and coverage for these weights. Without forged scores they are the same under every attack."""
+    def conclude(self, received: Received, weights: FloatArray) -> Conclusion:
+        """Return radius and coverage for these weights. Where no forged score counts, all attacks end alike."""
         settings = self.draws.settings
-        forged = settings.pilot == "reported" or bool(weights[self.draws.population.byzantine].any())
-        address = (label if forged else "", weights.tobytes())
+        forged = settings.pilot == "reported" or bool(weights[self._byzantine].any())
+        address = (received.attack if forged else "", weights.tobytes())
         if address not in self.concluded:
-            pooled = pool(reported, weights, settings.confidence_level, settings.correction)
-            radius = beyond(pooled, span, settings.beyond_range)
+            radius, beyond = self._radius(received, weights)
             inside = np.count_nonzero(self.honest_test <= radius) / self.honest_test.size
-            self.concluded[address] = radius, float(inside)
+            cut = beyond and settings.beyond_range == "clip" and self.true[~self._byzantine].max() > received.span.upper
+            self.concluded[address] = Conclusion(radius, float(inside), bool(cut))
         return self.concluded[address]
+
+    def _radius(self, received: Received, weights: FloatArray) -> tuple[float, bool]:
+        """Return the radius and whether its rank lies beyond the range, from what the settings say it comes from."""
+        settings = self.draws.settings
+        radius, beyond, pooled = conformal_radius(
+            received.scores,
+            weights,
+            received.span,
+            confidence_level=settings.confidence_level,
+            correction=settings.correction,
+            beyond_range=settings.beyond_range,
+        )
+        if settings.quantile == "histogram":
+            radius = bracket(pooled, radius, received.counts, weights, received.span, settings.bins)[1]
+        elif settings.quantile == "tdigest":
+            radius = tdigest_quantile(
+                list(np.minimum(received.scores[weights > 0], received.span.upper)),
+                confidence_level=settings.confidence_level,
+                correction=settings.correction,
+            )
+        return radius, beyond
+
+    @property
+    def _byzantine(self) -> BoolArray:
+        return self.draws.population.byzantine
+
+    def _view(self, attack: ScoreAttack) -> ScoreAttackView:
+        """Show the attack what it declares in `sees`, and nothing else."""
+        sees = attack.sees
+        return ScoreAttackView(
+            own=self.true[self._byzantine],
+            upper=self.span.upper if "upper" in sees else None,
+            honest_mean=float(self.true[~self._byzantine].mean()) if "honest_mean" in sees else None,
+            normals=self.draws.attack if "normals" in sees else None,
+        )
 
 
 def scoring_models(result: Trained | None, model: str, population: Population) -> FloatArray:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from prism_fcp.calibrate.attack import SCORE_ATTACKS
-from prism_fcp.calibrate.cell import BeyondRange
 from prism_fcp.calibrate.filter import FILTERS, FilterContext
 from prism_fcp.calibrate.quantile import Correction, rank
+from prism_fcp.calibrate.radius import BeyondRange
 from prism_fcp.calibrate.span import RANGES
 from prism_fcp.data.synthetic import SyntheticLinear
-from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.errors import SettingError, did_you_mean, need_number
 from prism_fcp.train.loop import check_arms
 from prism_fcp.train.settings import Arm, Federation
 from prism_fcp.types import Choice
 
+MOST_ENTRIES: Final = 500_000_000
 ScoringModel: TypeAlias = Literal["local", "global"]
+QuantileFrom: TypeAlias = Literal["exact", "histogram", "tdigest"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,11 +34,14 @@ class CalibrationSettings:
     range: Choice = field(default_factory=lambda: Choice("max"))
     pilot: Literal["true", "reported"] = "true"  # the range is taken from true scores, or from what clients report
     correction: Correction = "n+1"
+    quantile: QuantileFrom = "exact"  # from scores; the upper end of its bin in the counts; a t-digest's estimate
     beyond_range: BeyondRange = "clip"  # a quantile above the range: the range's end (the paper), the score, infinity
     scores: Literal["law", "samples"] = "law"  # draw scores from their exact law, or from inputs and targets
 
     def check(self) -> None:
         """Raise `SettingError` for the first setting that cannot work."""
+        for name in ("samples", "test_samples", "bins"):
+            need_number(name, getattr(self, name), integer=True)
         for name in ("samples", "test_samples"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name}={getattr(self, name)}; must be at least 1")
@@ -45,6 +50,7 @@ class CalibrationSettings:
         for value, known, what in (
             (self.pilot, ("true", "reported"), "pilot"),
             (self.scores, ("law", "samples"), "scores"),
+            (self.quantile, get_args(QuantileFrom), "quantile"),
             (self.beyond_range, get_args(BeyondRange), "beyond_range"),
         ):
             if value not in known:
@@ -59,8 +65,12 @@ class Method:
 
     name: str
     arm: Arm | None
-    filter: Choice
+    filter: Choice  # a bare name will do
     scoring_model: ScoringModel = "local"
+
+    def __post_init__(self) -> None:
+        """Take a filter by its name."""
+        object.__setattr__(self, "filter", Choice.of(self.filter, "filter"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,16 +87,40 @@ class Setup:
         """Raise `SettingError` for the first setting that cannot work, before anything is computed."""
         self.population.check()
         self.calibration.check()
+        self._check_size()
         check_arms(self.federation, self.arms())
         for _, attack in self.attacks:
             attack.build(SCORE_ATTACKS, "score attack")
+        for what, names in (
+            ("method", [method.name for method in self.methods]),
+            ("attack", [label for label, _ in self.attacks]),
+        ):
+            twice = {name for name in names if names.count(name) > 1}
+            if twice or not names:
+                raise SettingError(f"{what}s: {sorted(twice) or 'none'}; at least one, each with a name of its own")
         shares = np.full((self.federation.num_clients, 2), 0.5)
         sizes = np.full(self.federation.num_clients, self.calibration.samples)
         for method in self.methods:
             if method.scoring_model not in get_args(ScoringModel):
                 hint = did_you_mean(method.scoring_model, get_args(ScoringModel))
                 raise SettingError(f"unknown scoring model {method.scoring_model!r}{hint}")
+            if method.arm and not method.arm.exchange and method.scoring_model == "global":
+                raise SettingError(
+                    f"method {method.name!r}: clients that never share have no global model to score with; "
+                    "use scoring model 'local'"
+                )
             method.filter.build(FILTERS, "filter").weigh(shares, sizes, self.context)  # a bad count shows here
+
+    def _check_size(self) -> None:
+        """Refuse what no machine's memory holds, before anything is allocated."""
+        size, settings = self.federation, self.calibration
+        columns = max(settings.samples + settings.test_samples, settings.bins, size.dimension * (len(self.arms()) + 2))
+        if size.num_clients * columns > MOST_ENTRIES:
+            raise SettingError(
+                f"num_clients={size.num_clients} x {columns} numbers a client (samples + test_samples, bins, or "
+                f"dimension x arms) make {size.num_clients * columns:.1e} a trial; at most {MOST_ENTRIES:.0e}: "
+                "lower one of them"
+            )
 
     @property
     def context(self) -> FilterContext:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,15 @@ class Choice:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
+    @classmethod
+    def of(cls, value: object, what: str) -> Choice:
+        """Let a bare name stand for a choice without options."""
+        if isinstance(value, str):
+            return cls(value)
+        if not isinstance(value, Choice):
+            raise SettingError(f"{what}={value!r}; give a name, or Choice(name, options)")
+        return value
+
     def build(self, registry: Mapping[str, Callable[..., T]], kind: str) -> T:
         """Call the factory of this name; a wrong name or argument is a `SettingError` that names the right one."""
         factory = registry.get(self.name)
@@ -34,7 +43,8 @@ class Choice:
         for option in self.options:
             if option not in known:
                 raise SettingError(f"{kind} {self.name!r} has no option {option!r}{did_you_mean(option, known)}")
-        needed = [n for n, p in known.items() if p.default is p.empty and n not in self.options]
+        named = {n: p for n, p in known.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        needed = [n for n, p in named.items() if p.default is p.empty and n not in self.options]
         if needed:
             raise SettingError(f"{kind} {self.name!r} needs {', '.join(needed)}")
         return factory(**self.options)
@@ -87,19 +97,25 @@ class RuleInfo(NamedTuple):
 
     refused: dict[int, str]  # client id -> why its upload was not used
     selected: tuple[int, ...] = ()  # client ids a selecting rule kept
+    weakened: str | None = None  # why the rule could not do all it promises: fewer uploads than its settings need
 
 
 class Rule(NamedTuple):
     """An aggregation rule: `init(dimension) -> state`, `step(state, uploads, rng) -> (state, model, info)`.
 
     `step` is pure: the state holds what the next step needs, diagnostics go into info. `check(num_uploads)` raises
-    `SettingError` when the rule's settings cannot stand that many uploads.
+    `SettingError` when the rule's settings cannot stand that many uploads. A rule that says it does not use `rng` is
+    handed None: a generator for each round and arm costs a tenth of the round.
     """
 
     name: str
     init: Callable[[int], Any]
     step: Callable[[Any, Uploads, np.random.Generator], tuple[Any, FloatArray, RuleInfo]]
     check: Callable[[int], None] = lambda num_uploads: None
+    uses_rng: bool = True
+
+
+SEES: Final = ("honest", "masks", "normals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +126,30 @@ class AttackView:
     client_ids: IntArray  # the attackers that act in this round (b,)
     own: FloatArray  # their clean local models (b, D)
     previous: FloatArray  # the global model they received it from (D,)
-    normals: FloatArray  # (b, D) standard normals of this (client, round): the attack's randomness
-    honest: FloatArray | None = None  # full local models of the honest participants (h, D)
-    masks: BoolArray | None = None  # the attackers' upload masks (b, D)
+    rule: Choice  # the aggregation rule in force
+    normals: FloatArray | None = None  # "normals": (b, D) standard normals of this (client, round), its randomness
+    honest: FloatArray | None = None  # "honest": full local models of the honest participants (h, D)
+    honest_ids: IntArray | None = None  # "honest": who they are (h,)
+    masks: BoolArray | None = None  # "masks": the attackers' upload masks (b, D)
+    honest_masks: BoolArray | None = None  # "masks": the honest participants' (h, D)
 
 
-class UpdateAttack(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UpdateAttack:
     """A training attack: with `probability` a selected Byzantine client uploads `forge(view)`, masked."""
 
     name: str
     probability: float
-    sees: frozenset[str]  # subset of {"honest", "masks"}
+    sees: frozenset[str]  # subset of `SEES`
     forge: Callable[[AttackView], FloatArray]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no probability, and a part of the view that does not exist."""
+        if not 0 <= self.probability <= 1:
+            raise SettingError(f"{self.name} attack: probability={self.probability}; must lie in [0, 1]")
+        for part in self.sees:
+            if part not in SEES:
+                raise SettingError(f"{self.name} attack: sees unknown part {part!r}{did_you_mean(part, SEES)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,22 @@ m_k·sum(e) + sqrt(s_k²|e|² + noise_k)·z. |e|² = 0.4 gives the published 90 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from prism_fcp.calibrate import Cell, Filter, Range, ScoreAttack, ScoreAttackView, Span, prepare, run_cell
+from prism_fcp.calibrate import (
+    Calibration,
+    ClippedScoresWarning,
+    Filter,
+    Range,
+    ScoreAttack,
+    ScoreAttackView,
+    Span,
+    calibrate,
+)
 
 
 @dataclass(frozen=True)
@@ -31,14 +41,19 @@ class Trial:
             )
         )
 
-    def cell(self, attack: ScoreAttack, filter: Filter, range: Range | Span, bins: int = 100, **options: Any) -> Cell:
+    def calibrate(self, attack: ScoreAttack, filter: Filter, range: Range | Span) -> Calibration:
+        """Calibrate as the paper does: the range from the true scores, what lies beyond it clipped."""
         span = range if isinstance(range, Span) else range(self.scores)
-        reported = self.report(attack, span.upper)
-        return run_cell(prepare(self.scores, span, bins), self.attackers, reported, filter, **options)
+        sent = self.scores.copy()
+        sent[self.attackers] = self.report(attack, span.upper)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ClippedScoresWarning)  # the coverage attack, unfiltered, is meant to
+            return calibrate(sent, filter=filter, range=span, beyond_range="clip")
 
-    def found(self, cell: Cell) -> tuple[int, int]:
+    def found(self, calibration: Calibration) -> tuple[int, int]:
         """Return how many attackers, and how many honest clients, lost all weight."""
-        return int((cell.weights[self.attackers] == 0).sum()), int((cell.weights[self.honest] == 0).sum())
+        out = ~calibration.verdict.kept
+        return int(out[self.attackers].sum()), int(out[self.honest].sum())
 
 
 def draw(seed: int, clients: int = 100, samples: int = 1000, hostile: int = 20, energy: float = 0.4) -> Trial:

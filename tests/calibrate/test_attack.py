@@ -52,7 +52,8 @@ def test_both_readings_of_the_coverage_attack_agree(seed: int) -> None:
     counts = [histogram(trial.report(attack, span.upper), span, 100) for attack in (multiple, at_range)]
     np.testing.assert_array_equal(*counts)
     # Unfiltered, a fifth of the mass sits above the 90 % quantile: the radius is R_max (width about 7 in the paper).
-    assert trial.cell(multiple, keep_all(), span).radius == trial.cell(at_range, keep_all(), span).radius == span.upper
+    for attack in (multiple, at_range):
+        assert trial.calibrate(attack, keep_all(), span).radius == span.upper
 
 
 def test_all_zero_and_all_one_attacks_look_different() -> None:
@@ -74,7 +75,7 @@ def test_clipping_gives_the_random_attack_away_and_reflecting_hides_it() -> None
     for seed in range(10):
         trial = draw(seed)
         for fold in found:
-            cell = trial.cell(SCORE_ATTACKS["random"](fold=fold), known_count(20), RANGES["max"]())
+            cell = trial.calibrate(SCORE_ATTACKS["random"](fold=fold), known_count(20), RANGES["max"]())
             found[fold] += trial.found(cell)[0]
     assert found["clip"] >= 198
     assert 20 <= found["reflect"] <= 90
@@ -84,8 +85,8 @@ def test_clipping_gives_the_random_attack_away_and_reflecting_hides_it() -> None
 def test_constant_attacks_are_found_in_full(name: str) -> None:
     for seed in range(5):
         trial = draw(seed)
-        assert trial.found(trial.cell(SCORE_ATTACKS[name](), known_count(20), RANGES["max"]())) == (20, 0)
-        hits, false = trial.found(trial.cell(SCORE_ATTACKS[name](), mad(), RANGES["max"]()))
+        assert trial.found(trial.calibrate(SCORE_ATTACKS[name](), known_count(20), RANGES["max"]())) == (20, 0)
+        hits, false = trial.found(trial.calibrate(SCORE_ATTACKS[name](), mad(), RANGES["max"]()))
         assert hits == 20 and false <= 12
 
 
@@ -98,7 +99,7 @@ def test_the_range_trap() -> None:
         poisoned[trial.honest[0], 0] = 100 * poisoned.max()
         for name in RANGES:
             span = RANGES[name]()(poisoned)
-            recall[name] += trial.found(trial.cell(attack, known_count(20), Span(span.upper, span.overflow)))[0]
+            recall[name] += trial.found(trial.calibrate(attack, known_count(20), Span(span.upper, span.overflow)))[0]
     assert recall["max"] <= 40  # of 100; chance is 20
     assert {name: recall[name] for name in RANGES if name != "max"} == {
         "high_quantile": 100,

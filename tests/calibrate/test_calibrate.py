@@ -20,6 +20,7 @@ from prism_fcp.calibrate import (
     TooFewScoresWarning,
     calibrate,
     down_weight,
+    histogram,
     keep_all,
     known_count,
     mad,
@@ -107,8 +108,8 @@ def test_nobody_usable() -> None:
 def test_settings_errors() -> None:
     with pytest.raises(SettingError, match="confidence_level=90"):
         calibrate([np.ones(5)], confidence_level=90)
-    with pytest.raises(SettingError, match="max_scores=0"):
-        calibrate([np.ones(5)], max_scores=0)
+    with pytest.raises(SettingError, match="cap=0.5; must be at least 1"):
+        calibrate([np.ones(5)], cap=0.5)
     with pytest.raises(SettingError, match="unknown correction"):
         calibrate([np.ones(50)], correction="n")  # type: ignore[arg-type]
 
@@ -134,7 +135,9 @@ def test_a_rank_among_clipped_scores_is_never_silent(span: Span) -> None:
     with pytest.warns(ClippedScoresWarning, match="the radius is infinite"):
         infinite = calibrate(scores, beyond_range="infinite", **options)  # type: ignore[arg-type]
     assert infinite.radius == math.inf and infinite.bracket == (2.0, math.inf)
-    with pytest.warns(ClippedScoresWarning, match="the radius is cut to 2 and intervals may cover too little"):
+    with pytest.warns(
+        ClippedScoresWarning, match="range 2: the radius is cut to it and intervals may cover too little"
+    ):
         clipped = calibrate(scores, beyond_range="clip", **options)  # type: ignore[arg-type]
     assert clipped.radius == 2.0
     assert clipped.bracket[0] <= 2.0 <= clipped.bracket[1]
@@ -180,12 +183,17 @@ def test_permuting_names_changes_nothing() -> None:
 def test_a_client_that_sends_a_million_scores_does_not_own_the_quantile() -> None:
     honest = [np.random.default_rng(k).exponential(size=200) for k in range(20)]
     owner = np.full(1_000_000, 4.0)
-    taken = calibrate([*honest, owner], filter=keep_all(), range=Span(20.0))
-    assert taken.radius == 4.0
-    capped = calibrate([*honest, owner], filter=keep_all(), range=Span(20.0), max_scores=200)
+    taken = calibrate([*honest, owner], filter=keep_all(), range=Span(20.0), cap=None)
+    assert taken.radius == 4.0  # asked for: every score counts
+    capped = calibrate([*honest, owner], filter=keep_all(), range=Span(20.0), cap=1)
     clean = calibrate(honest, filter=keep_all(), range=Span(20.0))
     assert clean.radius <= capped.radius < 1.35 * clean.radius  # one client in 21 can move .9 to at most .945
     assert capped.rank == math.ceil(4201 * 0.9)
+    # Unless told otherwise it counts for three clients of 23, whatever it sends: 600 of a mass of 4,600.
+    usual = calibrate([*honest, owner], filter=keep_all(), range=Span(20.0))
+    assert usual.weights[-1] == pytest.approx(3 * 200 / 1_000_000) and (usual.weights[:-1] == 1).all()
+    honest_scores = np.sort(np.concatenate(honest))
+    assert usual.radius in (4.0, honest_scores[math.ceil(4601 * 0.9) - 600 - 1])
 
 
 def test_one_array_for_each_client_and_none_is_changed() -> None:
@@ -228,3 +236,16 @@ def test_fcp_under_the_efficiency_attack_covers_as_published() -> None:
     assert (test <= fcp.radius).mean() == pytest.approx(0.875, abs=0.006)
     assert (test <= robust.radius).mean() == pytest.approx(0.9, abs=0.006)
     assert isinstance(robust, Calibration)
+
+
+def test_the_filter_and_the_quantile_read_the_same_scores() -> None:
+    """PEERS' trap: an honest histogram beside a poisoned sketch. There is one report, and both come from it."""
+    reports = {name: np.random.default_rng(k).exponential(size=200) for k, name in enumerate("abcdefgh")}
+    honest = calibrate(reports, range=Span(9.0))
+    poisoned = calibrate({**reports, "h": reports["h"] * 4}, range=Span(9.0))
+    assert "h" in poisoned.left_out and "h" not in honest.left_out
+    np.testing.assert_array_equal(
+        poisoned.counts, histogram([*list(reports.values())[:-1], reports["h"] * 4], Span(9.0), 100)
+    )
+    kept = np.sort(np.concatenate([own for name, own in reports.items() if name not in poisoned.left_out]))
+    assert poisoned.radius == kept[poisoned.rank - 1]

@@ -150,7 +150,7 @@ def test_attackers_of_equal_report_tie_whatever_the_block() -> None:
 @pytest.mark.parametrize(("suspects", "found", "lost"), [(0, 0, 0), (5, 5, 0), (20, 20, 0), (30, 20, 10), (45, 20, 25)])
 def test_over_and_understated_counts(suspects: int, found: int, lost: int) -> None:
     trial = draw(11)
-    cell = trial.cell(SCORE_ATTACKS["coverage"](), known_count(suspects), RANGES["max"]())
+    cell = trial.calibrate(SCORE_ATTACKS["coverage"](), known_count(suspects), RANGES["max"]())
     assert trial.found(cell) == (found, lost)
 
 
@@ -159,14 +159,14 @@ def test_the_estimate_finds_twenty(attack: str) -> None:
     # Measured over 30 trials: gap 20/20 with no false positive; the mad estimate inherits MAD's false positives.
     for seed in range(4):
         trial = draw(seed)
-        by_gap = trial.cell(SCORE_ATTACKS[attack](), estimated_count("gap"), RANGES["max"]())
+        by_gap = trial.calibrate(SCORE_ATTACKS[attack](), estimated_count("gap"), RANGES["max"]())
         assert trial.found(by_gap) == (20, 0)
-        assert trial.found(trial.cell(SCORE_ATTACKS[attack](), estimated_count(), RANGES["max"]()))[0] == 20
+        assert trial.found(trial.calibrate(SCORE_ATTACKS[attack](), estimated_count(), RANGES["max"]()))[0] == 20
 
 
 def test_estimates_stay_quiet_without_attack_and_below_half() -> None:
     trial = draw(5, hostile=0)
-    nobody = trial.cell(SCORE_ATTACKS["none"](), estimated_count("gap"), RANGES["max"]())
+    nobody = trial.calibrate(SCORE_ATTACKS["none"](), estimated_count("gap"), RANGES["max"]())
     assert trial.found(nobody) == (0, 0)
     crowd = np.array([[5, 5, 0]] * 5 + [[0, 0, 10], [0, 1, 9], [10, 0, 0], [9, 0, 1]])
     assert (~estimated_count()(crowd).kept).sum() <= 4

@@ -55,6 +55,11 @@ def test_levels_that_are_none(level: object) -> None:
         rank(10, level)  # type: ignore[arg-type]
 
 
+def test_the_rank_does_not_depend_on_what_was_asked_before() -> None:
+    assert exact_level(Fraction(0.9)) != exact_level(0.9)  # equal as numbers, and as keys of a cache
+    assert exact_level(Decimal(0.9)) != exact_level(0.9) == Fraction(9, 10)
+
+
 def test_rank_errors() -> None:
     with pytest.raises(SettingError, match="unknown correction 'n\\+k'; did you mean 'n\\+K'"):
         rank(10, 0.9, "n+k")  # type: ignore[arg-type]
@@ -188,3 +193,8 @@ def test_n_plus_k_costs_what_peers_measured() -> None:
     # sd of one radius: sqrt(.9·.1/2000) = .0067, of a mean .00047; 5 of those: false alarms below 1e-6
     assert np.mean(radii[0]) == pytest.approx(1801 / 2001, abs=0.0024)
     assert np.mean(radii[1]) == pytest.approx(1890 / 2001, abs=0.0024)
+
+
+def test_the_level_is_not_rounded_to_percents() -> None:
+    """Both published federated codes do that: 90.5 % of 999 scores would become the 900th or the 910th."""
+    assert [rank(999, level) for level in (0.9, 0.905, 0.91)] == [900, 905, 910]

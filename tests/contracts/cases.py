@@ -142,3 +142,23 @@ def rows_of(seed: int, n: int, dimension: int = 9, density: float = 0.6) -> tupl
     ids = rng.permutation(1000)[:n]
     sent = rng.random((n, dimension)) < density
     return ids, rng.standard_normal((n, dimension)), sent, rng.standard_normal(dimension)
+
+
+# Calibration: options of each member, as tests/contracts/test_filters.py uses them.
+FILTER_ROWS = {
+    "keep_all": {},
+    "known_count": {"suspects": 3},
+    "mad": {},
+    "estimated_count": {"method": "gap"},
+    "down_weight": {},
+}
+RANGE_ROWS = {"max": {"factor": 1.5}, "high_quantile": {"level": 0.9}, "median_mad": {}, "overflow": {}}
+# name -> options, what three scores become when the honest mean is 2, the range 5 and the normals -3, 0, 1
+SCORE_ATTACK_ROWS = {
+    "none": ({}, [1.0, 2.0, 4.0]),
+    "efficiency": ({}, [0.0, 0.0, 0.0]),
+    "coverage": ({"multiple": 10}, [20.0, 20.0, 20.0]),
+    "random": ({"sd": 0.5}, [0.0, 2.0, 4.5]),
+}
+# name -> scores of predictions 1.5, 1, 0.5 for targets 1, -2, 0.5
+SCORE_ROWS = {"absolute_residual": [0.5, 3.0, 0.0]}

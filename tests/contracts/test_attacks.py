@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -15,13 +17,16 @@ from prism_fcp.streams import key
 from prism_fcp.train.attack import UPDATE_ATTACKS
 from prism_fcp.train.loop import train_readable
 from prism_fcp.train.settings import Arm, Masks
-from prism_fcp.train.sharing import hits, participants
-from prism_fcp.types import AttackView, Choice
+from prism_fcp.train.sharing import MaskDeck, hits, participants
+from prism_fcp.types import SEES, AttackView, Choice, UpdateAttack, Uploads
 
 from .cases import ATTACK_ROWS, changed
 
+NOT_FINITE = (math.nan, math.inf)
 every_attack = pytest.mark.parametrize("choice", ATTACK_ROWS, ids=lambda c: c.name)
-PARTS = frozenset({"honest", "masks"})  # what an attack may ask to see
+# What an attack may ask to see, and the entries of the view that hold it.
+PARTS = {"honest": ("honest", "honest_ids"), "masks": ("masks", "honest_masks"), "normals": ("normals",)}
+RULE = Choice("median")
 
 
 def view_of(seed: int, honest: int = 4, attackers: int = 3, dimension: int = 6) -> AttackView:
@@ -32,8 +37,11 @@ def view_of(seed: int, honest: int = 4, attackers: int = 3, dimension: int = 6) 
         own=rng.standard_normal((attackers, dimension)),
         previous=rng.standard_normal(dimension),
         normals=rng.standard_normal((attackers, dimension)),
+        rule=RULE,
         honest=rng.standard_normal((honest, dimension)),
+        honest_ids=attackers + np.arange(honest),
         masks=rng.random((attackers, dimension)) < 0.5,
+        honest_masks=rng.random((honest, dimension)) < 0.5,
     )
 
 
@@ -57,8 +65,8 @@ def test_forging_is_pure_and_keeps_shape_and_type(choice, seed):
     view, same = view_of(seed), view_of(seed)
     forged = attack.forge(view)
     assert forged.shape == view.own.shape and forged.dtype == view.own.dtype
-    assert attack.sees <= PARTS and 0 <= attack.probability <= 1
-    for name in ("own", "previous", "normals", "honest", "masks"):
+    assert set(PARTS) == set(SEES)
+    for name in ("own", "previous", *itertools.chain(*PARTS.values())):
         assert (getattr(view, name) == getattr(same, name)).all()
     assert (attack.forge(same) == forged).all()
 
@@ -68,8 +76,8 @@ def test_forging_is_pure_and_keeps_shape_and_type(choice, seed):
 def test_an_attack_uses_no_more_than_it_says_it_sees(choice, seed):
     attack = choice.build(UPDATE_ATTACKS, "training attack")
     view, other = view_of(seed), view_of(seed + 1)
-    told = {name: getattr(other if name not in attack.sees else view, name) for name in PARTS}
-    blind = AttackView(view.round, view.client_ids, view.own, view.previous, view.normals, **told)
+    hidden = [name for part, names in PARTS.items() if part not in attack.sees for name in names]
+    blind = replace(view, **{name: getattr(other, name) for name in hidden})
     assert (attack.forge(blind) == attack.forge(view)).all()
 
 
@@ -125,7 +133,7 @@ def test_alie_by_hand():
     """Honest uploads 1 and 3 (mean 2, population sd 1) and 0 and 0: with z = 0.5 the lie is 1.5 and 0."""
     attack = Choice("alie", {"z": 0.5}).build(UPDATE_ATTACKS, "training attack")
     own, honest = np.full((2, 2), 9.0), np.array([[1.0, 0.0], [3.0, 0.0]])
-    view = AttackView(1, np.arange(2), own, np.zeros(2), np.zeros((2, 2)), honest)
+    view = AttackView(1, np.arange(2), own, np.zeros(2), RULE, honest=honest)
     assert attack.forge(view).tolist() == [[1.5, 0.0], [1.5, 0.0]]
     assert attack.probability == 1.0
 
@@ -133,7 +141,7 @@ def test_alie_by_hand():
 def test_alie_with_nobody_to_imitate_sends_its_own():
     attack = Choice("alie").build(UPDATE_ATTACKS, "training attack")
     for honest in (None, np.zeros((0, 2))):
-        view = AttackView(1, np.arange(2), np.full((2, 2), 9.0), np.zeros(2), np.zeros((2, 2)), honest)
+        view = AttackView(1, np.arange(2), np.full((2, 2), 9.0), np.zeros(2), RULE, honest=honest)
         assert (attack.forge(view) == view.own).all()
 
 
@@ -143,6 +151,8 @@ def test_alie_with_nobody_to_imitate_sends_its_own():
         (Choice("gaussian", {"variance": -1}), "variance=-1; must be 0 or more"),
         (Choice("gaussian", {"probability": 1.5}), r"probability=1.5; must lie in \[0, 1\]"),
         (Choice("alie", {"probability": -0.1}), r"probability=-0.1; must lie in \[0, 1\]"),
+        *((Choice("gaussian", {"variance": v}), f"variance={v}; must be a finite number") for v in NOT_FINITE),
+        *((Choice("alie", {"z": z}), f"z={z}; must be a finite number") for z in (*NOT_FINITE, -math.inf)),
         (Choice("gausian"), "did you mean 'gaussian'"),
         (Choice("alie", {"probabilty": 1}), "no option 'probabilty'; did you mean 'probability'"),
     ],
@@ -150,3 +160,46 @@ def test_alie_with_nobody_to_imitate_sends_its_own():
 def test_attacks_that_cannot_work_are_refused(choice, message):
     with pytest.raises(SettingError, match=message):
         choice.build(UPDATE_ATTACKS, "training attack")
+
+
+@pytest.mark.parametrize("sees", [(), ("honest",), ("masks",), ("normals",), ("honest", "masks", "normals")])
+def test_an_attacker_is_told_what_it_declares_and_no_more(monkeypatch, sees):
+    views = []
+    spy = UpdateAttack("spy", 0.8, frozenset(sees), lambda view: views.append(view) or view.own)
+    monkeypatch.setitem(UPDATE_ATTACKS, "spy", lambda: spy)
+    masks, federation = Masks(num_shared=5), changed(attack=Choice("spy"))
+    population = SyntheticLinear().draw(19, 13, 6, 9)
+    train_readable(population, federation, [Arm(masks=masks, rule=RULE)])
+    assert len(views) > 10
+    for view in views:
+        selected = participants(population.key, view.round, 19, 7)
+        deck = MaskDeck(population.key, 13)
+        assert view.rule == RULE and view.own.shape == (len(view.client_ids), 13)
+        for part, names in PARTS.items():
+            assert all((getattr(view, name) is not None) == (part in sees) for name in names)
+        honest = selected[~population.byzantine[selected]]
+        if "honest" in sees:
+            assert view.honest.shape == (len(honest), 13) and (view.honest_ids == honest).all()
+        if "normals" in sees:
+            assert view.normals.shape == view.own.shape
+        if "masks" in sees:
+            assert (view.masks == deck.upload(masks, view.round, view.client_ids)).all()
+            assert (view.honest_masks == deck.upload(masks, view.round, honest)).all()
+
+
+def test_an_attack_cannot_ask_for_what_there_is_not():
+    with pytest.raises(SettingError, match="spy attack: sees unknown part 'honst'; did you mean 'honest'"):
+        UpdateAttack("spy", 1.0, frozenset({"honst"}), lambda view: view.own)
+
+
+def test_gaussian_without_its_normals_says_so():
+    attack = Choice("gaussian").build(UPDATE_ATTACKS, "training attack")
+    with pytest.raises(SettingError, match="the view lacks 'normals'"):
+        attack.forge(replace(view_of(1), normals=None))
+
+
+def test_an_upload_has_no_place_for_a_claimed_weight():
+    """PEERS' trap: a client that claims 10^15 samples owns a weighted mean. Here nobody can claim any."""
+    assert [field.name for field in fields(Uploads)] == [
+        "client_ids", "values", "coordinates", "offsets", "previous",
+    ]  # fmt: skip

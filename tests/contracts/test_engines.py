@@ -12,14 +12,15 @@ from prism_fcp.engines import ENGINES
 from prism_fcp.train.aggregate import RULES
 from prism_fcp.train.attack import UPDATE_ATTACKS
 from prism_fcp.train.loop import Draws, Trained, train_readable
-from prism_fcp.train.settings import Arm, Masks
+from prism_fcp.train.settings import Arm, Federation, Masks
+from prism_fcp.train.sharing import participants
 from prism_fcp.types import Choice
 
 from .cases import ARMS, ATTACK_ROWS, ENGINE_CASES, RULE_ROWS, changed
 
 pytest.importorskip("numba")
 OTHERS = [name for name in ENGINES if name != "readable"]
-EXACT = ("coordinates_per_round", "injections", "refusals", "diverged_at")
+EXACT = ("coordinates_per_round", "injections", "refusals", "weakened_rounds", "diverged_at")
 METRICS = ("a_posteriori_mse", "global_msd", "local_msd", "injected_energy")
 
 
@@ -59,7 +60,7 @@ def test_equals_the_readable_engine_on_the_same_draws(case, name):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e31])
 def test_refuses_the_same_broken_uploads(name, bad):
     federation = changed(attack=ATTACK_ROWS[1])
     population, draws = population_of(federation), Draws.sample(federation, 4, np.float64)
@@ -67,6 +68,9 @@ def test_refuses_the_same_broken_uploads(name, bad):
     draws.perturbations[rng.random(draws.perturbations.shape) < 0.1] = bad
     oracle = train_readable(population, federation, ARMS, draws, np.float64)
     assert sum(r.refusals for r in oracle) > 1000
+    assert any(r.weakened_rounds for r in oracle) and not all(r.weakened_rounds for r in oracle)
+    (single,) = train_readable(population, federation, ARMS[:1], draws)
+    np.testing.assert_allclose(single.injected_energy, oracle[0].injected_energy, rtol=1e-5)  # 1e31 squared: in float64
     with np.errstate(invalid="ignore"):
         results = ENGINES[name](population, federation, ARMS, draws)
     for arm, one, expected in zip(ARMS, results, oracle, strict=True):
@@ -83,7 +87,7 @@ def test_a_round_whose_uploads_are_all_refused_leaves_the_model(name):
     draws.perturbations[:] = np.nan
     for arm in (Arm(masks=Masks(num_shared=13), rule=Choice(r)) for r in ("mean", "mean_of_sharers", "median")):
         (oracle,), (one,) = (ENGINES[e](population, federation, [arm], draws) for e in ("readable", name))
-        assert one.refusals == oracle.refusals == 1
+        assert one.refusals == oracle.refusals == one.weakened_rounds == oracle.weakened_rounds == 1
         assert not one.global_model.any()
 
 
@@ -95,6 +99,34 @@ def test_sees_divergence_in_the_same_round_and_goes_on_with_the_other_arms(name)
     oracle = train_readable(population, federation, arms, draws)
     results = ENGINES[name](population, federation, arms, draws)
     assert [r.diverged_at for r in results] == [r.diverged_at for r in oracle] == [50, 50]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_papers_federation_diverges_at_twice_its_step_size_and_not_at_its_own(name):
+    """At 0.05 entries reach 1e5, which no test of entries against 1e6 ever saw; at 0.025 a few is the most."""
+    arms = [Arm(masks=Masks(num_shared=15)), Arm(masks=Masks(num_shared=15), rule=Choice("median"))]
+    population = population_of(Federation())
+    assert all(r.diverged_at is not None for r in ENGINES[name](population, Federation(step_size=0.05), arms))
+    for alie in (Federation(), Federation(attack=Choice("alie"))):
+        for sound in ENGINES[name](population, alie, arms):
+            assert sound.diverged_at is None
+            for models in (sound.global_model, sound.local_models):
+                assert np.square(models - population.truth).sum(axis=-1).max() < 10
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("engine_sees", ["deviation", "nan"])
+def test_one_lost_client_is_seen_while_the_global_model_is_sound(name, engine_sees):
+    """One client that is never selected: its model alone is far away, or not a number at all."""
+    federation = changed(num_participants=1, rounds=20, num_byzantine=0)
+    population, draws = population_of(federation), Draws.sample(federation, 2)
+    chosen = {int(k) for n in range(1, 21) for k in participants(population.key, n, 19, 1)}
+    lost = min(set(range(19)) - chosen)
+    draws.noise[10, lost] = np.nan if engine_sees == "nan" else 1e5
+    (one,) = ENGINES[name](population, federation, [Arm(masks=Masks(num_shared=5))], draws)
+    assert np.square(one.global_model - population.truth).sum() < 2
+    deviations = np.square(one.local_models - population.truth).sum(axis=1)
+    assert (~(deviations <= 1e5)).sum() == 1 and one.diverged_at == 20
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism_fcp.engines.encode import check_known
 from prism_fcp.errors import SettingError
 from prism_fcp.streams import key
-from prism_fcp.train.settings import Masks
+from prism_fcp.train.settings import COORDINATIONS, DOWNLOADS, Arm, Masks
 from prism_fcp.train.sharing import MaskDeck, participants
 
-from .cases import DIMENSION, LAYERS, MASK_ROWS
+from .cases import DIMENSION, LAYERS, MASK_ROWS, changed
 
 CLIENTS = np.array([3, 4, 11, 17, 18])
 every_mask = pytest.mark.parametrize(
@@ -133,17 +135,41 @@ def test_participants_are_a_subset_of_the_size_asked_for(trial, n, total, data):
 
 
 @pytest.mark.parametrize(
-    ("masks", "message"),
+    ("settings", "message"),
     [
-        (Masks(num_shared=0), r"num_shared=0 \(M\); must lie in 1..13"),
-        (Masks(num_shared=14), "M=13 shares everything"),
-        (Masks(num_shared=5, layers=LAYERS), "num_shared=5 layers; must lie in 1..4"),
-        (Masks(num_shared=1, layers=(6, 6)), "add up to 12"),
-        (Masks(num_shared=1, layers=(14, -1)), "positive"),
-        (Masks(num_shared=1, coordination="comon"), "did you mean 'common'"),
-        (Masks(num_shared=1, download="ful"), "did you mean 'full'"),
+        ({"num_shared": 0}, r"num_shared=0 \(M\); must be at least 1"),
+        ({"num_shared": 5, "layers": LAYERS}, "num_shared=5 layers; must lie in 1..4"),
+        ({"num_shared": 0, "layers": LAYERS}, "num_shared=0 layers; must lie in 1..4"),
+        ({"num_shared": 1, "layers": (14, -1)}, "positive"),
+        ({"num_shared": 1, "coordination": "comon"}, "did you mean 'common'"),
+        ({"num_shared": 1, "download": "ful"}, "did you mean 'full'"),
     ],
+)
+def test_masks_that_fit_no_model_cannot_be_made(settings, message):
+    with pytest.raises(SettingError, match=message):
+        Masks(**settings)
+
+
+@pytest.mark.parametrize(
+    ("masks", "message"),
+    [(Masks(num_shared=14), "M=13 shares everything"), (Masks(num_shared=1, layers=(6, 6)), "add up to 12")],
 )
 def test_masks_that_do_not_fit_are_refused(masks, message):
     with pytest.raises(SettingError, match=message):
         masks.check(DIMENSION)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("download", "download mask"), ("coordination", "coordination")])
+def test_a_setting_added_in_one_place_only_is_not_taken_for_another(name, kind):
+    """As if a new name had passed the settings' own check: nobody may deal the masks of some other name for it."""
+    masks = Masks(num_shared=5)
+    object.__setattr__(masks, name, "newest")
+    with pytest.raises(SettingError, match=f"unknown {kind} 'newest'; known: "):
+        deck().download(masks, 2, CLIENTS)
+    with pytest.raises(SettingError, match=f"{kind} 'newest' is not one the compiled engine knows"):
+        check_known(changed(), [Arm(masks=masks)])
+
+
+def test_every_mask_setting_has_a_row():
+    assert {(m.coordination, m.download) for m in MASK_ROWS} == set(itertools.product(COORDINATIONS, DOWNLOADS))
+    assert {bool(m.layers) for m in MASK_ROWS} == {False, True}

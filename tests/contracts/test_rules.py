@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism_fcp.train.aggregate import RULES
+from prism_fcp.train.aggregate.lift import LARGEST
 from prism_fcp.types import Choice, Uploads
 
 from .cases import RULE_ROWS, rows_of
@@ -15,7 +16,7 @@ from .cases import RULE_ROWS, rows_of
 every_rule = pytest.mark.parametrize("row", RULE_ROWS, ids=lambda r: r.label)
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(7, 14)
-BAD = (np.nan, np.inf, -np.inf)
+BAD = (np.nan, np.inf, -np.inf, 1.01 * LARGEST, -3e38)
 
 
 def play(choice: Choice, ids, rows, sent, previous):
@@ -119,7 +120,7 @@ def test_everybody_agreeing_is_obeyed(row, seed, n, dtype):
 @given(
     seed=seeds,
     n=sizes,
-    size=st.sampled_from([1e-3, 1.0, 1e3, 1e30]),
+    size=st.sampled_from([1e-3, 1.0, 1e3, 1e29]),
     together=st.booleans(),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
@@ -141,7 +142,7 @@ def test_as_many_liars_as_a_rule_stands_cannot_leave_the_honest_range(row, seed,
 
 
 @every_rule
-@given(seed=seeds, n=sizes, bad=st.sampled_from([*BAD, 1e30]))
+@given(seed=seeds, n=sizes, bad=st.sampled_from([*BAD, LARGEST]))
 def test_masked_lies_of_no_more_than_the_trimmed_stay_in_range(row, seed, n, bad):
     if row.choice.name not in ("median", "trimmed_mean") or row.choice.options.get("trim") == 0:
         return  # the rules that promise it coordinate by coordinate
@@ -168,12 +169,35 @@ def test_uploads_of_different_masks_never_mix_coordinates(row, seed, n):
     assert (np.abs(model - place) < 1).all()
 
 
-def test_huge_finite_uploads_do_not_overflow_an_order_rule():
-    rows = np.full((4, 2), 3e38, np.float32)
-    sent, previous = np.ones((4, 2), bool), np.zeros(2, np.float32)
-    for choice in (Choice("median"), Choice("trimmed_mean", {"trim": 1})):
-        model, _ = play(choice, np.arange(4), rows, sent, previous)
-        np.testing.assert_allclose(model, rows[0], rtol=1e-6)
+@every_rule
+def test_nothing_that_is_admitted_overflows(row):
+    """Two finite rows of 3e38 once made the mean infinite; now the largest that is let in cannot."""
+    sent, previous = np.ones((9, 2), bool), np.zeros(2, np.float32)
+    rows = np.where(np.arange(9)[:, None] < 8, LARGEST, -LARGEST).astype(np.float32).repeat(2, axis=1)
+    model, info = play(row.choice, np.arange(9), rows, sent, previous)
+    assert not info.refused and (np.abs(model) < 1.001 * LARGEST).all()
+    model, info = play(row.choice, np.arange(9), np.full((9, 2), 3e38, np.float32), sent, previous)
+    assert set(info.refused) == set(range(9)) and (model == previous).all()
+    assert info.refused[3] == "client 3: 2 of 2 uploaded values are NaN, Inf or beyond 1e+30"
+
+
+def test_a_rule_says_when_it_is_weakened():
+    for choice, enough, reason in (
+        (Choice("trimmed_mean", {"trim": 5}), 11, "trim=5 leaves no rows of"),
+        (Choice("krum", {"suspects": 2}), 7, r"suspects=2 of"),
+        (Choice("multi_krum", {"suspects": 0, "selected": 4}), 4, "multi_krum: "),
+        (Choice("mean"), 1, "mean: no upload is left"),
+    ):
+        rule = choice.build(RULES, "rule")
+        for n in range(enough + 2):
+            ids, rows, sent, previous = rows_of(1, n)
+            _, _, info = rule.step(None, Uploads.from_dense(ids, rows, sent, previous), None)
+            assert (info.weakened is None) == (n >= enough), (choice, n)
+            assert n >= enough or n == 0 or reason in info.weakened
+        ids, rows, sent, previous = rows_of(1, enough, density=1.1)
+        rows[0] = np.nan  # enough were sent, but too few are left
+        _, _, info = rule.step(None, Uploads.from_dense(ids, rows, sent, previous), None)
+        assert info.weakened is not None and len(info.refused) == 1
 
 
 @pytest.mark.parametrize("name", ["krum", "multi_krum"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from prism_fcp.train.aggregate import krum, mean, mean_of_sharers, median, multi_krum, trimmed_mean
+from prism_fcp.train.aggregate.lift import LARGEST
 from prism_fcp.types import Uploads
 
 numba = pytest.importorskip("numba")
@@ -77,9 +78,11 @@ def test_every_rule(n):
 
 
 def test_huge_values_do_not_overflow():
-    rows = np.full((4, WIDTH), 3e38, np.float32)
+    rows = np.full((4, WIDTH), LARGEST, np.float32)
     sent, previous = np.ones((4, WIDTH), bool), np.zeros(WIDTH, np.float32)
-    rows[0] = -3e38
+    rows[0] = -LARGEST
+    for name in ("mean", "mean_of_sharers"):
+        np.testing.assert_allclose(kernel(name, rows, sent, previous), rows[1] / 2, rtol=1e-6)
     np.testing.assert_allclose(kernel("trimmed_mean", rows, sent, previous, 4), rows[1], rtol=1e-6)
     np.testing.assert_allclose(kernel("krum", rows, sent, previous, 0, -1, 1), rows[1], rtol=1e-6)
 

@@ -11,7 +11,14 @@ from prism_fcp.lab.compare import judge
 from prism_fcp.lab.result import Result
 from prism_fcp.lab.run import run
 
-KNOWN = {"table-gaussian": {"Krum", "Multi-Krum"}, "table-synthetic": set(), "table-alie": None}
+# (attack, method) of the rows with a number that ours need not meet as published; a reading limits each of them
+ATTACKS = ("efficiency", "coverage", "random")
+KNOWN = {
+    "table-synthetic": set(),
+    "table-gaussian": {(attack, method) for attack in ATTACKS for method in ("Krum", "Multi-Krum")},
+    "table-alie": {(a, m) for a in ATTACKS for m in ("PRISM-FCP", "CWMed", "CWTrMean", "Krum", "Multi-Krum")}
+    | {("random", "Rob-FCP")},  # the published filter fails there
+}
 
 
 def at_seed(name: str, seed: int) -> Result:
@@ -21,7 +28,7 @@ def at_seed(name: str, seed: int) -> Result:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["table-synthetic", "table-gaussian", "table-alie"])
 def test_the_linear_tables_come_out(name: str) -> None:
-    """Every row meets its published numbers within the stated tolerance, or is on READINGS' list and meets ours.
+    """Every row meets its published numbers within the stated tolerance, or is excused and meets its reading.
 
     The seeds are fixed, so this cannot fail by chance. Two seeds must agree within 4 combined standard errors in every
     row: of about 90 rows with three spreads each, some pair of other seeds would fail with probability 2 %.
@@ -30,9 +37,10 @@ def test_the_linear_tables_come_out(name: str) -> None:
     comparison = judge(result)
     assert not [(j.row.attack, j.row.method, j.verdict) for j in comparison.rows if j.status == "differs"]
     assert not [s.text for s in comparison.statements if s.status == "differs"]
-    excused = {j.row.method for j in comparison.rows if j.status in ("known", "not settled")}
-    assert KNOWN[name] is None or excused <= KNOWN[name]
-    assert sum(j.status == "reproduced" for j in comparison.rows) >= 9 or name == "table-alie"
+    judged = [j for j in comparison.rows if j.paper]
+    excused = {(j.row.attack, j.row.method) for j in judged if j.status in ("known", "not settled")}
+    assert excused == KNOWN[name]
+    assert all(j.status == "reproduced" for j in judged if (j.row.attack, j.row.method) not in excused)
     for ours, theirs in zip(result.rows, other.rows, strict=True):
         assert (ours.attack, ours.method, ours.share) == (theirs.attack, theirs.method, theirs.share)
         for field in ("coverage", "width"):

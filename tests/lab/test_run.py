@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import warnings
 from pathlib import Path
 
 import pytest
 
+from prism_fcp import io
 from prism_fcp.calibrate.quantile import TooFewScoresWarning
 from prism_fcp.errors import DivergedError, OutputError, PrismError, SettingError
+from prism_fcp.lab import sources
 from prism_fcp.lab.catalog import NAMES, named
+from prism_fcp.lab.compare import judge
+from prism_fcp.lab.pool import run_all
 from prism_fcp.lab.progress import Lines
 from prism_fcp.lab.result import Result, Spread
 from prism_fcp.lab.run import Interrupted, explain, run, versions
 from prism_fcp.lab.spec import Experiment, parse
+from prism_fcp.lab.tables import console, show
 from tests.lab.conftest import shrunk
 
 
@@ -88,6 +94,28 @@ def test_other_settings_or_seed_in_the_folder_are_refused_until_fresh(
     assert Result.load(tmp_path).seed == 2
 
 
+def test_trials_of_another_version_of_the_code_are_refused_until_fresh(
+    tiny: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tiny, trials=1, folder=tmp_path)
+    monkeypatch.setattr(sources, "_own", lambda: "another")
+    with pytest.raises(OutputError, match="computed by another version of the code; --fresh starts over"):
+        run(tiny, trials=1, folder=tmp_path)
+    again = Counting()
+    run(tiny, trials=1, folder=tmp_path, fresh=True, progress=again)
+    assert again.trials == 1
+
+
+def test_every_room_below_the_lab_decides_what_version_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Path] = {}
+    monkeypatch.setattr(io, "digest", lambda files: seen.update(files) or "")
+    sources._own.__wrapped__()
+    rooms = {name.partition("/")[0] for name in seen}
+    assert {"train", "calibrate", "data", "kernels", "engines"} <= rooms
+    assert {"pipeline.py", "scoring.py", "setup.py", "streams.py", "types.py"} <= rooms
+    assert not {"lab", "cli.py", "io.py"} & rooms
+
+
 def test_a_result_comes_back_from_its_file(tiny: Experiment, tmp_path: Path) -> None:
     result = run(tiny, trials=2, folder=tmp_path)
     assert Result.load(tmp_path) == result
@@ -121,9 +149,37 @@ def test_too_few_scores_are_said_not_averaged(tiny_text: str) -> None:
 
     text = tiny_text.replace("samples = 60", "samples = 2")
     text = text.replace("[calibration]", "[calibration]\nconfidence_level = 0.99")
-    with pytest.warns(TooFewScoresWarning, match="collect more scores"):
-        result = run(parse(tomllib.loads(text), "few"), trials=2)
+    few = parse(tomllib.loads(text), "few")
+    for jobs in (1, 2):  # a worker's warning is this process's
+        with pytest.warns(TooFewScoresWarning, match="collect more scores"):
+            result = run(few, trials=2, jobs=jobs, engine="readable")
     assert all(row.infinite_widths == 2 and row.width.mean is None and row.coverage.mean == 100 for row in result.rows)
+
+
+def test_a_workers_warning_is_shown_once_for_its_place() -> None:
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("default")
+        assert dict(run_all(noisy, range(4), 2, "processes")) == {0: 0, 1: 1, 2: 4, 3: 9}
+    assert [str(note.message) for note in noted] == ["mind the gap"]
+
+
+def noisy(trial: int) -> int:
+    warnings.warn("mind the gap", UserWarning, stacklevel=1)
+    return trial**2
+
+
+def test_widths_that_the_range_cut_are_counted(tiny_text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import tomllib
+
+    narrow = tiny_text.replace("bins = 20", 'bins = 20\nrange = { name = "median_mad", multiples = 0.1 }')
+    cut = run(parse(tomllib.loads(narrow), "narrow"), trials=2)
+    assert all(row.clipped_widths == 2 for row in cut.rows if row.method == "Floor")
+    show(judge(cut), console())
+    assert "intervals may cover too little; take a wider range or beyond_range" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    exact = narrow.replace("bins = 20", 'bins = 20\nbeyond_range = "exact"')
+    assert not any(row.clipped_widths for row in run(parse(tomllib.loads(exact), "exact"), trials=2).rows)
 
 
 def test_divergence_is_an_error_of_one_line_and_no_result(tiny_text: str, tmp_path: Path) -> None:
@@ -171,12 +227,20 @@ def test_explained_trials_are_the_trials_of_the_rows(tiny: Experiment) -> None:
     assert len(cells[0].verdict.reasons) == 12 and len(cells[0].truth) == tiny.predict_samples
 
 
+def test_explaining_takes_every_engine_that_running_takes(tiny: Experiment) -> None:
+    automatic = explain(tiny, trials=1, engine="auto")[0]
+    readable = explain(tiny, trials=1, engine="readable")[0]
+    assert [told.cell for told in automatic] == [told.cell for told in readable]  # a small job
+    with pytest.raises(SettingError, match="did you mean 'readable'"):
+        explain(tiny, engine="readible")
+
+
 def test_lines_tell_how_long(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines(every=0.0)
     lines.start("tiny", 10, 4)
     lines.advance()
     told = capsys.readouterr().err
-    assert "4 of 10 trials were finished before" in told and "5 of 10 trials, about" in told
+    assert "4 of 10 trials were finished before" in told and "5 of 10 trials, 0 s elapsed, about" in told
 
 
 def test_cpu_seconds_count(tiny: Experiment) -> None:

@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 
-from prism_fcp.data.synthetic import SyntheticLinear
+from prism_fcp import streams
+from prism_fcp.data.synthetic import Population, SyntheticLinear
 from prism_fcp.errors import SettingError
+from prism_fcp.streams import Role
+from prism_fcp.train import attack as attacks
+from prism_fcp.train.aggregate import RULES
 from prism_fcp.train.loop import Draws, train_readable
 from prism_fcp.train.settings import Arm, Federation, Masks
-from prism_fcp.types import Choice
+from prism_fcp.types import Choice, Rule, RuleInfo, UpdateAttack
 
 from .naive import naive_train
 
@@ -102,31 +106,104 @@ def test_divergence_is_seen_and_dated():
     assert alone.diverged_at is not None
 
 
+def watched(monkeypatch, byzantine, probability):
+    """Train with these attackers; return {(round, client): its perturbation} and the inputs of all rounds."""
+    perturbations, inputs = {}, []
+
+    def forge(view):
+        perturbations.update(
+            {(view.round, int(k)): row.copy() for k, row in zip(view.client_ids, view.normals, strict=True)}
+        )
+        return view.own
+
+    class Watched(Population):
+        def inputs(self, normals):
+            inputs.append(normals.copy())
+            return super().inputs(normals)
+
+    monkeypatch.setitem(
+        attacks.UPDATE_ATTACKS, "spy", lambda: UpdateAttack("spy", probability, frozenset({"normals"}), forge)
+    )
+    known = SyntheticLinear().draw(7, 6, 2, 1)
+    flags = np.isin(np.arange(7), byzantine)
+    population = Watched(known.key, known.truth, known.means, known.variances, known.noise_variances, flags)
+    federation = Federation(**SMALL, attack=Choice("spy"))
+    train_readable(population, federation, [Arm(masks=Masks(num_shared=3))])
+    return perturbations, np.array(inputs), population.key
+
+
+def test_who_attacks_and_how_often_changes_nobody_elses_draws(monkeypatch):
+    few, inputs, key = watched(monkeypatch, [2, 5], 0.4)
+    for other, other_inputs, _ in (watched(monkeypatch, [2, 5], 1.0), watched(monkeypatch, [0, 1, 4, 5, 6], 0.7)):
+        shared = few.keys() & other.keys()
+        assert len(shared) > 3 and len(other) > len(few)
+        assert all((few[address] == other[address]).all() for address in shared)
+        np.testing.assert_array_equal(other_inputs, inputs)
+    (n, k), drawn = next(iter(few.items()))
+    by_hand = streams.generator(streams.child(key, Role.PERTURBATION, n, k)).standard_normal(6, dtype=np.float32)
+    assert (drawn == by_hand).all()
+
+
+def test_a_rules_draws_hang_on_the_round(monkeypatch):
+    """Fewer rounds before it, or other arms beside it, change nothing; a rule that draws nothing is handed nothing."""
+    told = []
+
+    def noting(uses_rng):
+        def step(state, uploads, rng):
+            told.append(rng.random() if uses_rng else rng)
+            return state, uploads.previous, RuleInfo({})
+
+        return Rule("noting", lambda dimension: None, step, uses_rng=uses_rng)
+
+    monkeypatch.setitem(RULES, "noting", noting)
+    population, federation, _ = make()
+    masks = Masks(num_shared=3)
+    drawing, silent = (Arm(masks=masks, rule=Choice("noting", {"uses_rng": u})) for u in (True, False))
+    train_readable(population, federation, [drawing])
+    alone = told.copy()
+    told.clear()
+    train_readable(population, federation, [drawing, silent, drawing])
+    assert told == [entry for drawn in alone for entry in (drawn, None, drawn)]
+    by_hand = [streams.generator(streams.child(population.key, Role.RULE, n)).random() for n in range(1, 31)]
+    assert alone == by_hand and len(set(alone)) == 30
+
+
+def test_a_population_of_another_size_is_refused_with_both_numbers():
+    population, federation, _ = make()
+    for change, message in (
+        ({"num_clients": 5}, "the population has 7 clients, but num_clients=5"),
+        ({"dimension": 4}, "the population has 6 coordinates, but dimension=4"),
+    ):
+        smaller = Federation(**{**SMALL, **change})
+        with pytest.raises(SettingError, match=message):
+            train_readable(population, smaller, [Arm(masks=Masks(num_shared=3))])
+    with pytest.raises(SettingError, match=r"draws.inputs has shape \(29, 7, 6\)"):
+        train_readable(population, federation, [], Draws.sample(Federation(**{**SMALL, "rounds": 29}), 1))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"num_participants": 8}, r"num_participants=8; must lie in 1\.\.7"),
         ({"num_byzantine": 7}, r"num_byzantine=7; must lie in 0\.\.6"),
         ({"step_size": 0.0}, "step_size=0.0; must be positive"),
-        ({"step_size": float("nan")}, "step_size=nan; must be positive"),
-        ({"rounds": 0}, "rounds=0; must be at least 1"),
+        ({"step_size": float("nan")}, "step_size=nan; must be a finite number"),
+        ({"step_size": float("inf")}, "step_size=inf; must be a finite number"),
+        ({"rounds": 0}, r"rounds=0; must lie in 1\.\."),
+        ({"attack": Choice("gausian")}, "did you mean 'gaussian'"),
+        ({"attack": Choice("alie", {"probability": 1.2})}, "probability=1.2; must lie in"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(change, message):
-    federation = Federation(**{**SMALL, **change})
-    population = SyntheticLinear().draw(7, 6, 2, 1)
+def test_settings_that_cannot_work_cannot_be_made(change, message):
     with pytest.raises(SettingError, match=message):
-        train_readable(population, federation, [Arm(masks=Masks(num_shared=3))])
+        Federation(**{**SMALL, **change})
 
 
 @pytest.mark.parametrize(
     ("arm", "message"),
     [
-        (Arm(masks=Masks(num_shared=0)), r"num_shared=0 \(M\); must lie in 1\.\.6"),
         (Arm(masks=Masks(num_shared=7)), r"num_shared=7 \(M\); must lie in 1\.\.6"),
         (Arm(masks=Masks(num_shared=1, layers=(2, 3))), "add up to 5"),
-        (Arm(masks=Masks(num_shared=3, layers=(2, 4))), r"must lie in 1\.\.2, the number of layers"),
-        (Arm(masks=Masks(num_shared=3, download="sam")), "unknown download mask 'sam'; did you mean 'same'"),
         (Arm(masks=Masks(num_shared=3), rule=Choice("meen")), "unknown rule 'meen'; did you mean 'mean'"),
         (Arm(masks=Masks(num_shared=3), rule=Choice("trimmed_mean")), "needs trim"),
         (Arm(masks=Masks(num_shared=3), rule=Choice("trimmed_mean", {"trim": 2})), "trim=2 leaves no rows of 4"),
@@ -138,3 +215,23 @@ def test_arms_that_cannot_work_are_refused(arm, message):
     population, federation, _ = make()
     with pytest.raises(SettingError, match=message):
         train_readable(population, federation, [arm])
+
+
+def test_the_attackers_noise_is_white():
+    """One attacker alone with the mean: the model is its own plus 400 normals of variance 0.3; each bound is 5 sd."""
+    federation = Federation(
+        num_clients=2,
+        dimension=400,
+        num_participants=2,
+        num_byzantine=1,
+        rounds=1,
+        step_size=1e-9,
+        window=1,
+        attack=Choice("gaussian", {"variance": 0.3, "probability": 1.0}),
+    )
+    population = SyntheticLinear().draw(2, 400, 1, 1)
+    (out,) = train_readable(population, federation, [Arm(masks=Masks(num_shared=400))])
+    noise = 2 * out.global_model  # of two uploads, the honest one is next to nothing
+    assert abs(noise.mean()) < 5 * np.sqrt(0.3 / 400)
+    assert abs(noise.var() - 0.3) < 5 * 0.3 * np.sqrt(2 / 400)
+    assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 5 / np.sqrt(400)

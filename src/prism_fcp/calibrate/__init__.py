@@ -2,7 +2,6 @@
 
 from prism_fcp.calibrate.attack import SCORE_ATTACKS, ScoreAttack, ScoreAttackView
 from prism_fcp.calibrate.calibrate import Calibration, calibrate
-from prism_fcp.calibrate.cell import Cell, Prepared, prepare, run_cell
 from prism_fcp.calibrate.filter import (
     FILTERS,
     Filter,
@@ -21,6 +20,7 @@ from prism_fcp.calibrate.quantile import (
     pooled_quantile,
     rank,
 )
+from prism_fcp.calibrate.radius import Radius, conformal_radius
 from prism_fcp.calibrate.score import SCORES, Score, absolute_residual
 from prism_fcp.calibrate.sketch import tdigest_quantile
 from prism_fcp.calibrate.span import RANGES, Range, Span
@@ -32,12 +32,11 @@ __all__ = [
     "SCORES",
     "SCORE_ATTACKS",
     "Calibration",
-    "Cell",
     "ClippedScoresWarning",
     "Filter",
     "FilterContext",
     "Judgement",
-    "Prepared",
+    "Radius",
     "Range",
     "Score",
     "ScoreAttack",
@@ -48,6 +47,7 @@ __all__ = [
     "bracket_from_histogram",
     "calibrate",
     "characterize",
+    "conformal_radius",
     "down_weight",
     "estimated_count",
     "histogram",
@@ -55,8 +55,6 @@ __all__ = [
     "known_count",
     "mad",
     "pooled_quantile",
-    "prepare",
     "rank",
-    "run_cell",
     "tdigest_quantile",
 ]

@@ -7,18 +7,17 @@ normals, or computes what honest clients hold, for an attacker that does not use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.errors import SettingError, did_you_mean, need_number
 from prism_fcp.types import FloatArray, T
 
 Fold: TypeAlias = Literal["clip", "reflect"]
+MOST: Final = 1e15  # strengths beyond it only overflow float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,7 @@ def efficiency(level: float = 0.0) -> ScoreAttack:
 
     Paper: sec "Byzantine Attack during Calibration Phase", efficiency attack
     """
+    need_number("score attack 'efficiency': level", level)
     if not 0 <= level <= 1:
         raise SettingError(f"score attack 'efficiency': level={level}; a normalised score must lie in [0, 1]")
     if level == 0:
@@ -65,8 +65,9 @@ def coverage(multiple: float = 10.0, at_range: bool = False) -> ScoreAttack:
 
     Paper: sec "Byzantine Attack during Calibration Phase", coverage attack; sec:synth
     """
-    if not (isfinite(multiple) and multiple > 0):
-        raise SettingError(f"score attack 'coverage': multiple={multiple}; must be positive")
+    need_number("score attack 'coverage': multiple", multiple)
+    if not 0 < multiple <= MOST:
+        raise SettingError(f"score attack 'coverage': multiple={multiple}; must be positive and at most {MOST:g}")
     if at_range:
         return ScoreAttack(
             "coverage", frozenset({"upper"}), lambda view: np.full_like(view.own, _given(view.upper, "upper"))
@@ -85,8 +86,11 @@ def random(sd: float = 0.5, fold: Fold = "clip") -> ScoreAttack:
 
     Paper: sec "Byzantine Attack during Calibration Phase", random attack (sd is σ_C)
     """
-    if not (isfinite(sd) and sd >= 0):
-        raise SettingError(f"score attack 'random': sd={sd}; a standard deviation must be 0 or more")
+    need_number("score attack 'random': sd", sd)
+    if not 0 <= sd <= MOST:
+        raise SettingError(
+            f"score attack 'random': sd={sd}; a standard deviation must be 0 or more, and at most {MOST:g}"
+        )
     if fold not in get_args(Fold):
         raise SettingError(f"score attack 'random': unknown fold {fold!r}{did_you_mean(fold, get_args(Fold))}")
 
@@ -97,9 +101,12 @@ def random(sd: float = 0.5, fold: Fold = "clip") -> ScoreAttack:
     return ScoreAttack("random", frozenset({"normals"}), forge)
 
 
-SCORE_ATTACKS: Final[Mapping[str, Callable[..., ScoreAttack]]] = MappingProxyType(
-    {"none": none, "efficiency": efficiency, "coverage": coverage, "random": random}
-)
+SCORE_ATTACKS: Final[dict[str, Callable[..., ScoreAttack]]] = {
+    "none": none,
+    "efficiency": efficiency,
+    "coverage": coverage,
+    "random": random,
+}  # a user's own joins by assignment
 
 
 def _given(value: T | None, name: str) -> T:

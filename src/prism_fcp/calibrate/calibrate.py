@@ -5,31 +5,31 @@ A client whose scores cannot be used is left out by name and the others carry on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, inf, nextafter
-from typing import TypeAlias
+from math import ceil
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from prism_fcp.calibrate.cell import BeyondRange, beyond
-from prism_fcp.calibrate.filter import Filter, FilterContext, mad
+from prism_fcp.calibrate.filter import FILTERS, Filter, FilterContext, mad
 from prism_fcp.calibrate.quantile import (
+    ClippedScoresWarning,
     Correction,
     Level,
-    Pooled,
-    bracket_from_histogram,
     exact_level,
-    pool,
-    whole_parts,
 )
-from prism_fcp.calibrate.span import Range, ScoreArray, Span, high_quantile
+from prism_fcp.calibrate.radius import BeyondRange, bracket, conformal_radius
+from prism_fcp.calibrate.span import RANGES, Range, ScoreArray, Span, high_quantile
 from prism_fcp.calibrate.summary import histogram
 from prism_fcp.errors import DataError, SettingError
-from prism_fcp.types import Verdict
+from prism_fcp.types import Choice, Verdict
 
 ClientId: TypeAlias = "int | str"
+T = TypeVar("T")
+MOST_BINS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Calibration:
     bracket: tuple[float, float]  # the bin the radius lies in, from the kept clients' counts alone
     verdict: Verdict
     client_ids: tuple[ClientId, ...]
+    weights: NDArray[np.float64]  # what each score of a client counts for: the verdict's weight, and the cap
     refused: Mapping[ClientId, str]  # clients whose scores could not be read, and why
     num_scores: int  # scores of kept clients
     rank: int  # which smallest of them; with weights between 0 and 1, the mass it must reach, rounded up
@@ -63,19 +64,20 @@ def calibrate(
     scores: Mapping[ClientId, ArrayLike] | Sequence[ArrayLike],
     *,
     confidence_level: Level = 0.9,
-    filter: Filter | None = None,
-    range: Range | Span | None = None,
+    filter: Filter | str | None = None,
+    range: Range | Span | str | None = None,
     bins: int = 100,
     correction: Correction = "n+1",
     beyond_range: BeyondRange = "exact",
-    max_scores: int | None = None,
+    cap: float | None = 3.0,
     suspects: int | None = None,
     evidence: Mapping[ClientId, float] | None = None,
 ) -> Calibration:
     """Return the conformal radius of the clients a filter keeps.
 
     `filter` is `mad()` unless given, and `range` a `high_quantile` ten times closer to 1 than the confidence level
-    (0.99 for 0.9); a `Span` in its place is a range from an earlier pilot pass.
+    (0.99 for 0.9); a `Span` in its place is a range from an earlier pilot pass. Both may be given by name, as in
+    an experiment file.
 
     Clipping at the range shapes what the filter sees. It moves the radius only if the conformal rank falls among
     scores above the range, and then never in silence (`ClippedScoresWarning`). `beyond_range` says what the radius
@@ -83,31 +85,43 @@ def calibrate(
     say; or "clip", the range's end, the paper's min{r, R_max}, right only where a pilot pass proved that no honest
     score is larger.
 
-    `max_scores` bounds the mass of one client: one that sends more is weighted down to it. `suspects` and
+    `cap` bounds what one client counts for: at most `cap` times the median client's number of scores, so that nobody
+    owns the quantile by sending, or claiming, a million of them; None lets every score count. `suspects` and
     `evidence` reach the filter as its context.
 
     Paper: Alg. 1, phase 2
     """
     level = exact_level(confidence_level)
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or not 2 <= bins <= MOST_BINS:
+        raise SettingError(f"calibrate: bins={bins!r}; must be an integer in 2..{MOST_BINS}")
     usable, refused = _usable(scores)
     ids = tuple(usable)
     rows = list(usable.values())
     sizes = np.array([own.size for own in rows])
-    measure = high_quantile(float(1 - (1 - level) / 10)) if range is None else range
-    span = measure if isinstance(measure, Span) else measure(rows)
+    chosen = _chosen(filter, FILTERS, "filter") or mad()
+    if isinstance(range, Span):
+        span = range
+    else:
+        span = (_chosen(range, RANGES, "range") or high_quantile(float(1 - (1 - level) / 10)))(rows)
     counts = histogram(rows, span, bins)
     context = FilterContext(ids, suspects, evidence or {})
-    verdict = (filter or mad())(counts, sizes, context)
+    verdict = chosen(counts, sizes, context)
     weights = np.asarray(verdict.weights, dtype=np.float64)
-    if max_scores is not None:
-        if max_scores < 1:
-            raise SettingError(f"calibrate: max_scores={max_scores}; must be at least 1")
-        weights = weights * np.minimum(1, max_scores / sizes)
-    pooled = pool(rows, weights, confidence_level, correction)
-    radius = beyond(pooled, span, beyond_range, warn=True)
+    if cap is not None:
+        if not (isinstance(cap, int | float) and cap >= 1):
+            raise SettingError(
+                f"calibrate: cap={cap!r}; must be at least 1 (the median client counts in full), or None"
+            )
+        weights = weights * np.minimum(1, cap * np.median(sizes) / sizes)
+    radius, beyond, pooled = conformal_radius(
+        rows, weights, span, confidence_level=confidence_level, correction=correction, beyond_range=beyond_range
+    )
+    if beyond:
+        _warn_beyond(span, radius, beyond_range)
     return Calibration(
         radius=radius,
-        bracket=_bracket(pooled, radius, counts, weights, span, bins),
+        bracket=bracket(pooled, radius, counts, weights, span, bins),
+        weights=weights,
         verdict=verdict,
         client_ids=ids,
         refused=refused,
@@ -119,20 +133,34 @@ def calibrate(
     )
 
 
-def _bracket(
-    pooled: Pooled, radius: float, counts: NDArray[np.int64], weights: NDArray[np.float64], span: Span, bins: int
-) -> tuple[float, float]:
-    if pooled.radius == inf:
-        return inf, inf
-    if pooled.radius > span.upper and radius > span.upper:
-        return span.upper, inf
-    low, high = bracket_from_histogram(whole_parts(weights)[0] @ counts, span.edges(bins), pooled.target)
-    return (low, high) if high < inf else (span.upper, nextafter(span.upper, inf))
+def _chosen(value: T | str | None, registry: Mapping[str, Callable[..., T]], kind: str) -> T | None:
+    """Let a name stand for its factory without options."""
+    if isinstance(value, str):
+        return Choice(value).build(registry, kind)
+    if not (value is None or callable(value)):
+        raise SettingError(f"calibrate: {kind}={value!r}; give a {kind}, or its name: {', '.join(registry)}")
+    return value
+
+
+def _warn_beyond(span: Span, radius: float, beyond_range: BeyondRange) -> None:
+    meaning = {
+        "clip": "the radius is cut to it and intervals may cover too little",
+        "infinite": "the radius is infinite",
+        "exact": f"the radius is that score, {radius:.6g}, which the filter saw only as above the range",
+    }[beyond_range]
+    warnings.warn(
+        f"the conformal rank falls among scores above the range {span.upper:.6g}: {meaning}; use a wider range",
+        ClippedScoresWarning,
+        stacklevel=3,
+    )
 
 
 def _usable(
     scores: Mapping[ClientId, ArrayLike] | Sequence[ArrayLike],
 ) -> tuple[dict[ClientId, ScoreArray], dict[ClientId, str]]:
+    listed = isinstance(scores, Sequence) or (isinstance(scores, np.ndarray) and scores.ndim > 0)
+    if isinstance(scores, str | bytes) or not (isinstance(scores, Mapping) or listed):
+        raise DataError(f"calibrate: scores are {type(scores).__name__}; give one array a client, in a list or by name")
     named = scores.items() if isinstance(scores, Mapping) else enumerate(scores)
     usable: dict[ClientId, ScoreArray] = {}
     refused: dict[ClientId, str] = {}
@@ -151,6 +179,8 @@ def _usable(
 
 def _check(sent: ArrayLike) -> tuple[ScoreArray, str]:
     nothing = np.empty(0)
+    if np.ma.is_masked(sent):
+        return nothing, "some scores are masked; leave them out yourself"
     try:
         own = np.asarray(sent)
     except ValueError:

@@ -11,7 +11,7 @@ BLOCK_ENTRIES: Final = 1 << 18  # distances held at a time: 2 MiB, whatever the 
 # A product of up to this many multiplications does not wake BLAS's threads. For a small federation waking them costs
 # several times the product, and in a simulation of many trials it doubles the CPU time of the whole.
 QUIET_PRODUCT: Final = 1 << 18
-SMALL_FEDERATION: Final = 1 << 23
+SMALL_FEDERATION: Final = 1 << 25
 
 
 def farthest_scores(shares: NDArray[np.float64], count: int, block: int | None = None) -> NDArray[np.float64]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite, nan
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from prism_fcp.calibrate.distance import centre_and_spread, farthest_scores, median_distances
 from prism_fcp.calibrate.span import NORMAL_SCALE
 from prism_fcp.calibrate.summary import characterize
-from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.errors import SettingError, did_you_mean, need_number
 from prism_fcp.types import FloatArray, IntArray, Verdict
 
 Shares: TypeAlias = NDArray[np.float64]
@@ -89,6 +88,8 @@ def known_count(suspects: int | None = None, score: ScoreKind = "sum") -> Filter
 
     Paper: eq:mal_score; Alg. 1, phase 2; rem:scoring (mean)
     """
+    if suspects is not None:
+        need_number("filter 'known_count': suspects", suspects, integer=True)
     if suspects is not None and suspects < 0:
         raise SettingError(f"filter 'known_count': suspects={suspects}; must be 0 or more")
     if score not in get_args(ScoreKind):
@@ -176,15 +177,13 @@ def down_weight(threshold: float = 2.5, scale: float = NORMAL_SCALE) -> Filter:
     return Filter("down_weight", "distance to the median client", weigh)
 
 
-FILTERS: Final[Mapping[str, Callable[..., Filter]]] = MappingProxyType(
-    {
-        "keep_all": keep_all,
-        "known_count": known_count,
-        "mad": mad,
-        "estimated_count": estimated_count,
-        "down_weight": down_weight,
-    }
-)
+FILTERS: Final[dict[str, Callable[..., Filter]]] = {
+    "keep_all": keep_all,
+    "known_count": known_count,
+    "mad": mad,
+    "estimated_count": estimated_count,
+    "down_weight": down_weight,
+}  # a user's own joins by assignment
 
 
 def _leave_out(shares: Shares, suspects: int, score: ScoreKind) -> Judgement:
@@ -218,7 +217,8 @@ def _above_rounding(limit: float) -> float:
 
 def _check_threshold(name: str, threshold: float, scale: float) -> None:
     for key, value in (("threshold", threshold), ("scale", scale)):
-        if not (isfinite(value) and value > 0):
+        need_number(f"filter {name!r}: {key}", value)
+        if value <= 0:
             raise SettingError(f"filter {name!r}: {key}={value}; must be positive")
 
 

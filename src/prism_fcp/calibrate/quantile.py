@@ -34,21 +34,25 @@ class ClippedScoresWarning(UserWarning):
     """The conformal rank falls among scores above the range."""
 
 
-@lru_cache(maxsize=256)
 def exact_level(confidence_level: Level) -> Fraction:
     """Return the confidence level as the exact fraction its decimal notation stands for.
 
     >>> exact_level(0.9), exact_level("0.95")
     (Fraction(9, 10), Fraction(19, 20))
     """
+    known = isinstance(confidence_level, Fraction | Decimal)
     try:
-        known = isinstance(confidence_level, (Fraction, Decimal))
-        level = Fraction(confidence_level if known else str(confidence_level))
+        level = Fraction(confidence_level) if known else _read(str(confidence_level))
     except (ValueError, OverflowError, ZeroDivisionError) as error:
         raise SettingError(f"confidence_level={confidence_level!r}; must be a number such as 0.9") from error
     if not 0 < level < 1:
         raise SettingError(f"confidence_level={confidence_level}; must lie strictly between 0 and 1, such as 0.9")
     return level
+
+
+@lru_cache(maxsize=256)
+def _read(notation: str) -> Fraction:
+    return Fraction(notation)
 
 
 def rank(n: int, confidence_level: Level, correction: Correction = "n+1", num_clients: int | None = None) -> int:

@@ -8,17 +8,15 @@ claims: fewer than half of the clients can push the median no farther than the h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_fcp.errors import DataError, SettingError
+from prism_fcp.errors import DataError, SettingError, need_number
 
 ScoreArray: TypeAlias = NDArray[np.floating[Any]]
 ClientScores: TypeAlias = "Sequence[ScoreArray] | ScoreArray"  # one array a client, or (K, n)
@@ -113,9 +111,12 @@ def overflow(level: float = 0.95, factor: float = 1.1) -> Range:
     return measure
 
 
-RANGES: Final[Mapping[str, Callable[..., Range]]] = MappingProxyType(
-    {"max": max_range, "high_quantile": high_quantile, "median_mad": median_mad, "overflow": overflow}
-)
+RANGES: Final[dict[str, Callable[..., Range]]] = {
+    "max": max_range,
+    "high_quantile": high_quantile,
+    "median_mad": median_mad,
+    "overflow": overflow,
+}  # a user's own joins by assignment
 
 
 def client_quantiles(scores: ClientScores, level: float) -> NDArray[np.float64]:
@@ -143,10 +144,12 @@ def _clients(scores: ClientScores) -> ClientScores:
 
 
 def _positive(owner: str, name: str, value: float) -> None:
-    if not (isfinite(value) and value > 0):
+    need_number(f"range {owner!r}: {name}", value)
+    if value <= 0:
         raise SettingError(f"range {owner!r}: {name}={value}; must be positive")
 
 
 def _level(owner: str, level: float) -> None:
+    need_number(f"range {owner!r}: level", level)
     if not 0 < level <= 1:
         raise SettingError(f"range {owner!r}: level={level}; must lie in (0, 1]")

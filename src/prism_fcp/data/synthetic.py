@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from prism_fcp import streams
-from prism_fcp.errors import SettingError
+from prism_fcp.errors import SettingError, need_number
 from prism_fcp.streams import Role
 from prism_fcp.types import BoolArray, FloatArray
+
+MOST: Final = 1e15  # moments beyond it overflow float32 when they are squared
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,12 @@ class Population:
     noise_variances: FloatArray  # (K,)
     byzantine: BoolArray  # (K,)
 
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not speak of the same clients: a compiled kernel would read past them."""
+        sizes = [np.shape(array) for array in (self.means, self.variances, self.noise_variances, self.byzantine)]
+        if len(set(sizes)) > 1:
+            raise SettingError(f"means, variances, noise_variances and byzantine have shapes {sizes}; make them equal")
+
     def inputs(self, normals: FloatArray) -> FloatArray:
         """Turn standard normals (..., K, D) into inputs of every client."""
         spread = np.sqrt(self.variances)[:, None].astype(normals.dtype)
@@ -40,6 +49,15 @@ class Population:
         """Return E||x||^2 = tr R_k of every client (K,)."""
         return np.asarray(len(self.truth) * (self.variances + self.means**2))
 
+    def stability_limits(self) -> FloatArray:
+        """Return the step size (K,) below which each client, learning alone, is stable in the mean square.
+
+        2 / (tr R_k + 2 lambda_max(R_k)) with R_k = variances[k] I + means[k]^2 11^T. Beyond it nothing is promised, and
+        clients of mean zero do diverge.
+        """
+        largest = self.variances + len(self.truth) * self.means**2
+        return np.asarray(2 / (self.input_energy() + 2 * largest))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyntheticLinear:
@@ -52,12 +70,20 @@ class SyntheticLinear:
     variances: tuple[float, float] = (0.2, 1.2)
     noise_variances: tuple[float, float] = (0.005, 0.025)
 
+    def __post_init__(self) -> None:
+        """Refuse ranges no population can be drawn from."""
+        self.check()
+
     def check(self) -> None:
         """Raise `SettingError` for ranges no population can be drawn from."""
         for name in ("means", "variances", "noise_variances"):
             low, high = getattr(self, name)
-            if not low <= high:
-                raise SettingError(f"{name}=[{low}, {high}]; the first must not exceed the second")
+            need_number(f"{name}, from", low)
+            need_number(f"{name}, to", high)
+            if not -MOST <= low <= high <= MOST:
+                raise SettingError(
+                    f"{name}=[{low}, {high}]; the first must not exceed the second, nor either {MOST:g} in magnitude"
+                )
         if self.variances[0] <= 0:
             raise SettingError(
                 f"variances=[{self.variances[0]}, {self.variances[1]}]; a feature of zero variance carries nothing: "
@@ -68,7 +94,16 @@ class SyntheticLinear:
 
     def draw(self, num_clients: int, dimension: int, num_byzantine: int, seed: int, trial: int = 0) -> Population:
         """Draw the population of one trial. The Byzantine clients are a random subset, so ids tell nothing."""
-        self.check()
+        for name, count, least, most in (
+            ("num_clients", num_clients, 1, None),
+            ("dimension", dimension, 1, None),
+            ("num_byzantine", num_byzantine, 0, num_clients),
+            ("seed", seed, 0, 2**64 - 1),
+            ("trial", trial, 0, None),
+        ):
+            need_number(name, count, integer=True)
+            if count < least or (most is not None and count > most):
+                raise SettingError(f"{name}={count}; must be at least {least}" + (f", at most {most}" if most else ""))
         key = streams.key(seed, trial)
         rng = streams.generator(streams.child(key, Role.POPULATION))
         truth = rng.standard_normal(dimension)

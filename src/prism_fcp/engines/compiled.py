@@ -14,14 +14,14 @@ import numpy as np
 from prism_fcp import streams
 from prism_fcp.data.synthetic import Population
 from prism_fcp.engines.encode import check_known, encode_arms, encode_attack
-from prism_fcp.errors import SettingError
 from prism_fcp.kernels import codes
 from prism_fcp.kernels.deal import Arms, Clients, Plan, Supplied
 from prism_fcp.kernels.normals import normals
 from prism_fcp.kernels.training import State, play
 from prism_fcp.kernels.words import LANES
 from prism_fcp.streams import Role
-from prism_fcp.train.loop import BLOW_UP, CHECK_EVERY, Draws, Stream, Trained, check_arms
+from prism_fcp.train.aggregate.lift import LARGEST
+from prism_fcp.train.loop import CHECK_EVERY, Draws, Stream, Trained, check_arms, check_shapes, deviation_limit
 from prism_fcp.train.settings import Arm, Federation
 from prism_fcp.types import FloatArray
 
@@ -35,7 +35,7 @@ def train(population: Stream, federation: Federation, arms: Sequence[Arm], draws
     """
     check_arms(federation, arms)
     check_known(federation, arms)
-    _check_shapes(population, federation, draws)
+    check_shapes(population, federation, draws)
     width = -(-federation.dimension // LANES) * LANES
     clients = _clients(population, federation, width)
     tables = Arms(*encode_arms(arms, federation.dimension))
@@ -43,7 +43,7 @@ def train(population: Stream, federation: Federation, arms: Sequence[Arm], draws
         models=np.zeros((len(arms), width), np.float32),
         locals=np.zeros((federation.num_clients, len(arms), width), np.float32),
         sums=np.zeros((len(arms), 4)),
-        counts=np.zeros((len(arms), 4), np.int64),
+        counts=np.zeros((len(arms), codes.COUNTS), np.int64),
     )
     plan = _plan(population, federation)
     for first, last, supplied in _stretches(population, federation, draws):
@@ -60,7 +60,8 @@ def _plan(population: Stream, federation: Federation) -> Plan:
         rounds=federation.rounds,
         window=federation.window,
         check_every=CHECK_EVERY,
-        blow_up=np.float32(BLOW_UP),
+        deviation_limit=np.float32(deviation_limit(population.truth)),
+        largest=np.float32(LARGEST),
         step_size=np.float32(federation.step_size),
         idle_learning=bool(federation.idle_learning),
         attack=code,
@@ -122,28 +123,6 @@ def _plain(values: FloatArray) -> FloatArray:
     return np.array(values, np.float32, order="C")  # a copy: for a read-only array numba would compile once more
 
 
-def _check_shapes(population: Stream, federation: Federation, draws: Draws | None) -> None:
-    """Raise `SettingError` where an array does not have the federation's shape: the kernel does not look."""
-    clients, dimension = federation.num_clients, federation.dimension
-    wanted: dict[str, tuple[int, ...]] = {"truth": (dimension,), "byzantine": (clients,)}
-    if isinstance(population, Population):
-        wanted |= {name: (clients,) for name in ("means", "variances", "noise_variances")}
-    for name, shape in wanted.items():
-        found = np.shape(getattr(population, name))
-        if found != shape:
-            raise SettingError(f"population.{name} has shape {found}; the federation's settings need {shape}")
-    if draws is not None:
-        cells = (federation.rounds, clients)
-        for name, shape in {
-            "inputs": (*cells, dimension),
-            "noise": cells,
-            "perturbations": (*cells, dimension),
-        }.items():
-            found = np.shape(getattr(draws, name))
-            if found != shape:
-                raise SettingError(f"draws.{name} has shape {found}; the federation's settings need {shape}")
-
-
 def _finish(state: State, a: int, federation: Federation) -> Trained:
     dimension = federation.dimension
     means = state.sums[a] / min(federation.window, federation.rounds)
@@ -158,5 +137,6 @@ def _finish(state: State, a: int, federation: Federation) -> Trained:
         injections=int(counts[codes.INJECTIONS]),
         injected_energy=float(state.sums[a, codes.ENERGY]),
         refusals=int(counts[codes.REFUSALS]),
+        weakened_rounds=int(counts[codes.WEAKENED]),
         diverged_at=int(counts[codes.DIVERGED_AT]) or None,
     )

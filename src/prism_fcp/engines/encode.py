@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from prism_fcp.errors import SettingError
 from prism_fcp.kernels import codes
 from prism_fcp.train import aggregate, attack
-from prism_fcp.train.settings import Arm, Federation, Masks
+from prism_fcp.train.settings import Arm, Federation
 from prism_fcp.types import Choice
 
 # Looked up by the factory itself, not by its name: a user may have put a rule of their own under a known name.
@@ -30,6 +32,13 @@ _ATTACKS: Final[dict[Callable[..., Any], int]] = {
     attack.gaussian: codes.GAUSSIAN,
     attack.alie: codes.ALIE,
 }
+_DOWNLOADS: Final = {
+    "same": codes.SEND_THIS_ROUND,
+    "previous": codes.SEND_LAST_ROUND,
+    "independent": codes.RECEIVE,
+    "full": codes.EVERYTHING,
+}
+_COMMON: Final = {"client": False, "common": True}
 _ALL_IT_CAN: Final = 2**31 - 1
 
 
@@ -48,11 +57,15 @@ def obstacle(federation: Federation, arms: Sequence[Arm]) -> str | None:
     for arm in arms:
         if aggregate.RULES.get(arm.rule.name, aggregate.mean) not in _RULES:  # an unknown name is another check's
             return f"rule {arm.rule.name!r} is not one the compiled engine knows"
+        if arm.masks.download not in _DOWNLOADS:
+            return f"download mask {arm.masks.download!r} is not one the compiled engine knows"
+        if arm.masks.coordination not in _COMMON:
+            return f"coordination {arm.masks.coordination!r} is not one the compiled engine knows"
     return None
 
 
 def check_known(federation: Federation, arms: Sequence[Arm]) -> None:
-    """Raise `SettingError` for a rule or attack the compiled engine does not know."""
+    """Raise `SettingError` for a rule, attack or mask the compiled engine does not know."""
     problem = obstacle(federation, arms)
     if problem is not None:
         raise SettingError(f"engine 'compiled': {problem}; use engine 'readable' or 'auto'")
@@ -74,7 +87,7 @@ def encode_arms(arms: Sequence[Arm], dimension: int) -> EncodedArms:
     for row, arm in zip(table, arms, strict=True):
         row[codes.EXCHANGE] = arm.exchange
         row[codes.NUM_SHARED] = arm.masks.num_shared
-        for column, kind in ((codes.UPLOAD, codes.SEND_THIS_ROUND), (codes.DOWNLOAD, _download(arm.masks))):
+        for column, kind in ((codes.UPLOAD, codes.SEND_THIS_ROUND), (codes.DOWNLOAD, _DOWNLOADS[arm.masks.download])):
             deal = _deal(arm, kind, dimension)
             row[column] = deals.setdefault(deal, len(deals))
         factory = aggregate.RULES[arm.rule.name]
@@ -87,22 +100,28 @@ def encode_arms(arms: Sequence[Arm], dimension: int) -> EncodedArms:
                 row[column] = options[name]
         if factory is aggregate.krum:
             row[codes.SELECTED] = 1
+        row[codes.LEAST] = _least(arm.rule)
     decks = [(kind, common, len(layers) or dimension) for kind, common, layers in deals]
     units = [np.repeat(np.arange(len(la)), la) if la else np.arange(dimension) for _, _, la in deals]
     shape = (len(decks), dimension)
     return EncodedArms(table, np.array(decks, np.int64).reshape(-1, 3), np.array(units, np.int64).reshape(shape))
 
 
-def _download(masks: Masks) -> int:
-    kinds = {"same": codes.SEND_THIS_ROUND, "previous": codes.SEND_LAST_ROUND, "independent": codes.RECEIVE}
-    return kinds.get(masks.download, codes.EVERYTHING)
+def _least(rule: Choice) -> int:
+    """Return the smallest number of uploads the rule's check accepts: it does accept all the participants'."""
+    check = rule.build(aggregate.RULES, "rule").check
+    for number in itertools.count(1):
+        with contextlib.suppress(SettingError):
+            check(number)
+            break
+    return number
 
 
 def _deal(arm: Arm, kind: int, dimension: int) -> tuple[int, bool, tuple[int, ...]]:
     masks = arm.masks
     if not arm.exchange or kind == codes.EVERYTHING or masks.num_shared == (len(masks.layers) or dimension):
         return codes.EVERYTHING, False, ()
-    return kind, masks.coordination == "common", masks.layers
+    return kind, _COMMON[masks.coordination], masks.layers
 
 
 def _options(factory: Callable[..., Any], choice: Choice) -> dict[str, Any]:

@@ -32,7 +32,8 @@ class Plan(NamedTuple):
     rounds: int
     window: int
     check_every: int
-    blow_up: np.float32
+    deviation_limit: np.float32  # a model farther from the truth, squared, has diverged
+    largest: np.float32  # an upload with a value beyond it is refused
     step_size: np.float32
     idle_learning: bool
     attack: int
@@ -53,7 +54,7 @@ class Clients(NamedTuple):
 class Arms(NamedTuple):
     """Where arms differ. A deck is a way of dealing masks; arms with the same one share its sorted words."""
 
-    table: NDArray[np.int64]  # (A, 9)
+    table: NDArray[np.int64]  # (A, codes.ARM_COLUMNS)
     decks: NDArray[np.int64]  # (Q, 3)
     unit_of: NDArray[np.int64]  # (Q, D): the unit (coordinate or layer) of each coordinate
 

@@ -1,7 +1,7 @@
 """Aggregation of one round: every function writes the model that the rule of its name in `train/aggregate` returns.
 
-`rows` (n, width) hold the previous model where nothing was sent, `sent` (n, width) is 1 or 0. All uploads are
-finite: the caller refused the others. Widths are padded, and nobody sends padding.
+`rows` (n, width) hold the previous model where nothing was sent, `sent` (n, width) is 1 or 0. The caller
+refused uploads that are not finite or so large that a sum could overflow. Widths are padded, and nobody sends padding.
 """
 
 # mypy: allow-untyped-defs
@@ -79,18 +79,15 @@ def trimmed_mean(rows, sent, previous, n, trim, ordered, first, last, out):
         first[j] = min(np.int32(trim), np.int32(max(last[j] - 1, 0) >> 1))
         last[j] -= first[j]
         out[j] = np.float32(0)
-    scale = np.float32(1)
-    while scale * np.float32(n) > np.float32(1):
-        scale *= np.float32(0.5)  # an exact factor, so that huge values do not overflow in their sum
     for i in range(n):
         place = np.int32(i)
         for j in range(width):
             inside = (place >= first[j]) & (place < last[j])
-            value = ordered[i, j] * scale
+            value = ordered[i, j]
             out[j] += value if inside else np.float32(0)
     for j in range(width):
         kept = np.int32(last[j] - first[j])
-        out[j] = out[j] / (np.float32(kept) * scale) if last[j] > 0 else previous[j]
+        out[j] = out[j] / np.float32(kept) if last[j] > 0 else previous[j]
 
 
 @part

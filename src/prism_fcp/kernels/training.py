@@ -3,7 +3,7 @@
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,6 @@ from prism_fcp.kernels._jit import inlined, kernel
 from prism_fcp.kernels.deal import NOBODY, draw_attackers, draw_participants, draw_ranks, draw_samples
 from prism_fcp.kernels.words import padded
 
-_LARGEST: Final = np.float32(np.finfo(np.float32).max)
-
 
 class State(NamedTuple):
     """What the rounds change."""
@@ -22,7 +20,7 @@ class State(NamedTuple):
     models: NDArray[np.float32]  # (A, width)
     locals: NDArray[np.float32]  # (K, A, width)
     sums: NDArray[np.float64]  # (A, 4)
-    counts: NDArray[np.int64]  # (A, 4)
+    counts: NDArray[np.int64]  # (A, codes.COUNTS)
 
 
 @inlined
@@ -89,7 +87,7 @@ def _forge(plan, state, a, i, k, perturbations, ranks, shared, forged, rows, n):
 
 @inlined
 def _upload(plan, clients, state, a, selected, acting, perturbations, ranks, shared, forged, rows, sent):
-    """Fill rows and sent with the uploads the server admits, and return how many; one with a NaN or Inf is refused."""
+    """Fill rows and sent with the uploads the server admits, and return how many; a NaN or a huge value is refused."""
     width = rows.shape[1]
     asked, imitates = False, False
     n = 0
@@ -111,7 +109,7 @@ def _upload(plan, clients, state, a, selected, acting, perturbations, ranks, sha
             value, kept = rows[n, j], state.models[a, j]
             sent[n, j] = np.int32(given)
             coordinates = np.int32(coordinates + np.int32(given))
-            broken = np.int32(broken + np.int32(given & (not abs(value) <= _LARGEST)))
+            broken = np.int32(broken + np.int32(given & (not abs(value) <= plan.largest)))
             rows[n, j] = value if given else kept
         state.counts[a, codes.COORDINATES] += coordinates
         if broken == 0:
@@ -166,16 +164,21 @@ def _measure(state, a, exchange, selected, place, ranks, shared, before, truth, 
 
 
 @inlined
-def _has_diverged(state, a, blow_up):
-    """Equal `not max(abs(model).max(), abs(local).max()) < blow_up`; a NaN is not below."""
-    num_clients, width = state.locals.shape[0], state.locals.shape[2]
-    beyond = 0
-    for j in range(width):
-        beyond += not abs(state.models[a, j]) < blow_up
-    for k in range(num_clients):
-        for j in range(width):
-            beyond += not abs(state.locals[k, a, j]) < blow_up
-    return beyond > 0
+def _deviation(model, truth):
+    """Equal `np.square(model - truth).sum()`."""
+    total = np.float32(0)
+    for j in range(len(truth)):
+        total += (model[j] - truth[j]) * (model[j] - truth[j])
+    return total
+
+
+@inlined
+def _has_diverged(state, a, truth, limit):
+    """Equal the readable engine's of this name; a NaN is not within the limit."""
+    beyond = not _deviation(state.models[a], truth) <= limit
+    for k in range(len(state.locals)):
+        beyond |= not _deviation(state.locals[k, a], truth) <= limit
+    return beyond
 
 
 @kernel
@@ -233,16 +236,16 @@ def play(plan, clients, arms, supplied, first, last, state):
             for j in range(width):
                 before[j] = state.models[a, j]
             if exchange:
+                deck = ranks[arm[codes.UPLOAD]]
                 admitted = _upload(
-                    plan, clients, state, a, selected, acting, perturbations, ranks[arm[codes.UPLOAD]], shared, forged,
-                    rows, sent,
-                )  # fmt: skip
-                _aggregate(
-                    arm, rows, sent, admitted, state.models, a, ordered, count, start, squared, scores, fresh
-                )  # fmt: skip
+                    plan, clients, state, a, selected, acting, perturbations, deck, shared, forged, rows, sent
+                )
+                state.counts[a, codes.WEAKENED] += admitted < arm[codes.LEAST]
+                _aggregate(arm, rows, sent, admitted, state.models, a, ordered, count, start, squared, scores, fresh)
             if n > plan.rounds - plan.window:
                 _measure(
                     state, a, exchange, selected, place, ranks[arm[codes.DOWNLOAD]], shared, before, clients.truth, x, y
                 )
-            if (n % plan.check_every == 0 or n == plan.rounds) and _has_diverged(state, a, plan.blow_up):
-                state.counts[a, codes.DIVERGED_AT] = n
+            if n % plan.check_every == 0 or n == plan.rounds:
+                if _has_diverged(state, a, clients.truth, plan.deviation_limit):
+                    state.counts[a, codes.DIVERGED_AT] = n

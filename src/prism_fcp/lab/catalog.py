@@ -1,4 +1,4 @@
-"""The experiments that come with the package, by name."""
+"""The experiments that come with the package, by name: every file in `experiments/` is one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ from prism_fcp.io import read_text
 from prism_fcp.lab.spec import Experiment, load
 
 _HERE: Final = Path(__file__).parent
-NAMES: Final = (
-    "table-synthetic", "table-gaussian", "table-alie", "fig-attacks", "fig-scores", "fig-intervals", "fig-quantile",
-    "fig-sharing", "sweep-count", "sweep-noise",
-)  # fmt: skip
+_KINDS: Final = ("table", "fig", "sweep")  # what a name begins with, in the order of the catalogue
+
+
+def names_in(folder: Path) -> tuple[str, ...]:
+    """Return the experiments in a folder: tables, figures, sweeps, others, each by name."""
+
+    def place(name: str) -> tuple[int, str]:
+        kind = name.partition("-")[0]
+        return _KINDS.index(kind) if kind in _KINDS else len(_KINDS), name
+
+    return tuple(sorted((path.stem for path in folder.glob("*.toml")), key=place))
+
+
+NAMES: Final = names_in(_HERE / "experiments")
 
 
 def named(name: str) -> Experiment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -32,6 +32,7 @@ class ClientView:
     radius: float | None  # None: too few scores for this level
     truth: list[float]
     prediction: list[float]
+    coverage: float | None = None  # of all honest clients' test samples, this trial
 
     @classmethod
     def of(cls, told: Explained, trial: int) -> Self:
@@ -51,6 +52,7 @@ class ClientView:
             radius=_finite(told.radius),
             truth=_rounded(told.truth),
             prediction=_rounded(told.prediction),
+            coverage=float(told.cell.coverage),
         )
 
     @property
@@ -64,12 +66,21 @@ class ClientView:
         return [client for client, weight in enumerate(self.weights) if weight == 0]
 
 
-def save(folder: Path, told: Sequence[Sequence[Explained]]) -> tuple[Path, list[ClientView]]:
-    """Write clients.json and return what it holds."""
+def save(
+    folder: Path, told: Sequence[Sequence[Explained]], identity: Mapping[str, Any] | None = None
+) -> tuple[Path, list[ClientView]]:
+    """Write clients.json and return what it holds; `identity` says of what run it is."""
     views = [ClientView.of(cell, trial) for trial, cells in enumerate(told) for cell in cells]
     path = folder / FILE
-    io.write_json(path, "clients", {"cells": [dataclasses.asdict(view) for view in views]}, compact=True)
+    cells = [dataclasses.asdict(view) for view in views]
+    io.write_json(path, "clients", {"identity": dict(identity or {}), "cells": cells}, compact=True)
     return path, views
+
+
+def belongs(folder: Path, identity: Mapping[str, Any]) -> bool:
+    """Return whether `save` has written, of this very run, what `load` would read."""
+    path = folder / FILE
+    return path.exists() and io.read_json(path, "clients").get("identity") == identity
 
 
 def load(folder: Path) -> list[ClientView]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 
 from prism_fcp import io
-from prism_fcp.errors import MissingExtraError, SettingError
-from prism_fcp.lab import catalog, clients, tables
+from prism_fcp.errors import MissingExtraError, SettingError, counted
+from prism_fcp.lab import catalog, checks, clients, tables
 from prism_fcp.lab import demo as story
-from prism_fcp.lab.compare import Comparison, judge, stored
-from prism_fcp.lab.engine import choose_engine
+from prism_fcp.lab.compare import Comparison, judge, published, stored
 from prism_fcp.lab.figures import FROM_CLIENTS, draw
-from prism_fcp.lab.pool import cores
+from prism_fcp.lab.pool import cores, most_jobs
 from prism_fcp.lab.progress import automatic
-from prism_fcp.lab.run import check_counts, explain
+from prism_fcp.lab.result import Result
+from prism_fcp.lab.run import Interrupted, check_counts, chosen_engine, explain, identity
 from prism_fcp.lab.run import run as run_experiment
 from prism_fcp.lab.spec import Experiment, load
 
@@ -31,9 +32,9 @@ CHECK_FAILED = 3
 def demo(options: Namespace) -> int:
     """Run a few trials and tell what happened."""
     experiment = story.demo_experiment()
-    options = Namespace(trials=None, jobs=None, engine="auto", fresh=True, **vars(options))
-    _prepare([experiment], options)
-    comparison, views, files, missing = _compute(experiment, options)
+    options = Namespace(trials=None, jobs=None, engine="auto", fresh=True, check=False, **vars(options))
+    with _prepared([experiment], options):
+        comparison, views, files, missing = _compute(experiment, options)
     story.tell(comparison, views, files, missing, _console(options))
     _write_json([comparison], options.json)
     return 0
@@ -41,8 +42,10 @@ def demo(options: Namespace) -> int:
 
 def reproduce(options: Namespace) -> int:
     """Run experiments of the catalogue."""
-    names = catalog.NAMES if "all" in options.names else tuple(dict.fromkeys(options.names))
-    return _run_all([catalog.named(name) for name in names], options)
+    named = {name: catalog.named(name) for name in options.names if name != "all"}
+    if "all" in options.names:
+        named = {name: catalog.named(name) for name in catalog.NAMES}
+    return _run_all([*named.values()], options)
 
 
 def run(options: Namespace) -> int:
@@ -52,13 +55,18 @@ def run(options: Namespace) -> int:
         return 0
     if options.file is None:
         raise SettingError("no experiment given: prism-fcp run FILE.toml; `prism-fcp run --example` prints one to edit")
-    return _run_all([load(options.file)], options)
+    return _run_all([load(options.file)], options, options.file)
 
 
 def compare(options: Namespace) -> int:
     """Set stored results beside the paper's; read only."""
+    results = stored(options.folder)
+    folders = [options.folder, *(options.folder / result.experiment for result in results)]
+    _check_target(options.json, folders, [])
     out = _console(options)
-    comparisons = [judge(result) for result in stored(options.folder)]
+    if options.check:
+        _need_published([(result.experiment, result.fingerprint) for result in results])
+    comparisons = [judge(result) for result in results]
     for comparison in comparisons:
         tables.show(comparison, out)
     _write_json(comparisons, options.json)
@@ -67,6 +75,7 @@ def compare(options: Namespace) -> int:
 
 def catalogue(options: Namespace) -> int:
     """Show the catalogue."""
+    _check_target(options.json, [], [])
     experiments = [catalog.named(name) for name in catalog.NAMES]
     if options.json is None:
         tables.console().print(tables.listing(experiments))
@@ -78,23 +87,33 @@ def catalogue(options: Namespace) -> int:
         }
         for e in experiments
     ]  # fmt: skip
-    _write(io.to_json(body), options.json)
+    _write(body, options.json)
     return 0
 
 
-def _run_all(experiments: Sequence[Experiment], options: Namespace) -> int:
+def _run_all(experiments: Sequence[Experiment], options: Namespace, file: Path | None = None) -> int:
     if options.quick and options.trials is None:
         options.trials = QUICK
-    _prepare(experiments, options)
-    out, comparisons = _console(options), []
-    for experiment in experiments:
-        comparison, _, files, missing = _compute(experiment, options)
-        comparisons.append(comparison)
-        tables.show(comparison, out, files)
-        if missing:
-            out.print(missing)
+    with _prepared(experiments, options, file):
+        out, comparisons = _console(options), []
+        for experiment in experiments:
+            comparison, _, files, missing = _compute(experiment, options)
+            comparisons.append(comparison)
+            tables.show(comparison, out, files)
+            if missing:
+                out.print(missing)
     _write_json(comparisons, options.json)
     return _check(comparisons, out) if options.check else 0
+
+
+def _need_published(experiments: Sequence[tuple[str, str]]) -> None:
+    """Refuse a check that would compare nothing: none of these names has published values for its fingerprint."""
+    if not any(published(name, fingerprint) for name, fingerprint in experiments):
+        names = ", ".join(name for name, _ in experiments)
+        raise SettingError(
+            f"--check: nothing published for these settings; of {names} no number is in the paper; "
+            "check a packaged table or sweep as it stands, or leave --check out"
+        )
 
 
 def _check(comparisons: Sequence[Comparison], out: Console) -> int:
@@ -105,23 +124,62 @@ def _check(comparisons: Sequence[Comparison], out: Console) -> int:
             print(f"  {told}", file=sys.stderr)
         return CHECK_FAILED
     undecided = sum(c.count("undecided") for c in comparisons)
-    out.print("check passed" + (f"; {undecided} rows need more trials to be decided" if undecided else ""))
+    apart = [c.result.experiment for c in comparisons if not c.source]
+    open_ones = f"; {counted(undecided, 'row')} need more trials to be decided" if undecided else ""
+    out.print("check passed" + open_ones + (f"; nothing published of {', '.join(apart)}" if apart else ""))
     return 0
 
 
-def _prepare(experiments: Sequence[Experiment], options: Namespace) -> None:
-    """Find out all that can be known to fail before anything is computed or written."""
+@contextmanager
+def _prepared(experiments: Sequence[Experiment], options: Namespace, file: Path | None = None) -> Iterator[None]:
+    """Find out all that can be known to fail before anything is computed; afterwards remove what was made in vain."""
     warnings.showwarning = _show_warning
     for experiment in experiments:
         trials = experiment.trials if options.trials is None else options.trials
         check_counts(trials, 1 if options.jobs is None else options.jobs)
-        choose_engine(options.engine, experiment.setup, trials)
-    if options.json not in (None, "-"):
-        if Path(options.json).is_dir():
-            raise SettingError(f"--json {options.json} is a folder; give a file's name")
-        io.check_folder(Path(options.json).parent)
-    for experiment in experiments:
-        io.check_folder(options.out / experiment.name)
+        if options.seed is not None:
+            checks.seed(options.seed)
+        chosen_engine(experiment, options.engine, trials)
+    if options.check:
+        _need_published([(experiment.name, experiment.fingerprint) for experiment in experiments])
+    plugins = [Path(name) for experiment in experiments for name in experiment.plugins if name.endswith(".py")]
+    folders = [options.out / experiment.name for experiment in experiments]
+    _check_target(options.json, folders, plugins + ([file] if file else []))
+    if options.jobs is not None and options.jobs > most_jobs():
+        print(f"prism-fcp: --jobs {options.jobs} on {cores()} cores: {most_jobs()} are used", file=sys.stderr)
+    made: list[Path] = []
+    try:
+        if options.json not in (None, "-"):
+            made = io.check_folder(Path(options.json).parent, _OTHER_FILE)
+        for folder in folders:
+            made = io.check_folder(folder) + made
+        yield
+    finally:
+        for folder in made:
+            io.remove_empty([folder])
+
+
+def _check_target(target: str | None, folders: Sequence[Path], sources: Sequence[Path]) -> None:
+    """Refuse to write JSON over the experiment itself, a file that results are kept in, or what is no file."""
+    if target is None or target == "-":
+        return
+    path = Path(target)
+    if not target.strip():
+        raise SettingError(f"--json {target!r} is no file's name; give one, or - for standard output")
+    if path.is_dir():
+        raise SettingError(f"--json {target} is a folder; give a file's name")
+    if path.exists() and not path.is_file():
+        raise SettingError(f"--json {target} is no regular file; give a file's name, or - for standard output")
+    if any(path.resolve() == source.resolve() for source in sources):
+        raise SettingError(f"--json {target} would overwrite the experiment's own file; {_OTHER_FILE}")
+    if path.resolve().parent in [folder.resolve() for folder in folders] and (
+        path.name in _KEPT or path.name.startswith("trials-") or path.suffix in (".png", ".svg")
+    ):
+        raise SettingError(f"--json {target} would overwrite a file that results are kept in; {_OTHER_FILE}")
+
+
+_OTHER_FILE = "give --json another file"
+_KEPT = ("result.json", "table.csv", "experiment.toml", clients.FILE)
 
 
 def _compute(
@@ -133,18 +191,39 @@ def _compute(
         experiment, trials=options.trials, seed=options.seed, jobs=jobs, engine=options.engine, folder=folder,
         fresh=options.fresh, progress=automatic(),
     )  # fmt: skip
+    try:
+        return _pictured(experiment, result, jobs, folder, fresh=options.fresh)
+    except KeyboardInterrupt as error:  # the trials are all there, their pictures are not
+        raise Interrupted(experiment.name, result.trials, result.trials, folder) from error
+
+
+def _pictured(
+    experiment: Experiment, result: Result, jobs: int, folder: Path, *, fresh: bool
+) -> tuple[Comparison, list[clients.ClientView], list[Path], str]:
     comparison = judge(result)
     files = [folder / name for name in ("result.json", "table.csv", "experiment.toml")]
     views: list[clients.ClientView] = []
     if FROM_CLIENTS & set(experiment.figures) and experiment.explain:
-        told = explain(experiment, seed=result.seed, engine=result.engine, jobs=jobs)
-        path, views = clients.save(folder, told)
-        files.append(path)
+        views = _explained(experiment, result, jobs, folder, fresh=fresh)
+        files.append(folder / clients.FILE)
     kinds = [kind for kind in experiment.figures if views or kind not in FROM_CLIENTS]
     try:
         return comparison, views, files + draw(comparison, views, kinds, folder), ""
     except MissingExtraError as error:
         return comparison, views, files, str(error)
+
+
+def _explained(
+    experiment: Experiment, result: Result, jobs: int, folder: Path, *, fresh: bool
+) -> list[clients.ClientView]:
+    """Return what is known client by client: from the file of an earlier run of the same, or by running it."""
+    count = min(experiment.explain, result.trials)  # what was not run has no picture
+    asked = {"engine": result.engine, "explain": count, "predict_samples": experiment.predict_samples}
+    whose = {**identity(experiment, result.seed), **asked}
+    if not fresh and clients.belongs(folder, whose):
+        return clients.load(folder)
+    told = explain(experiment, seed=result.seed, trials=count, engine=result.engine, jobs=jobs)
+    return clients.save(folder, told, whose)[1]
 
 
 def _console(options: Namespace) -> Console:
@@ -153,14 +232,17 @@ def _console(options: Namespace) -> Console:
 
 def _write_json(comparisons: Sequence[Comparison], target: str | None) -> None:
     if target is not None:
-        _write(io.to_json([comparison.to_json() for comparison in comparisons]), target)
+        _write([comparison.to_json() for comparison in comparisons], target)
 
 
-def _write(text: str, target: str) -> None:
+def _write(body: Any, target: str) -> None:
     if target == "-":
-        sys.stdout.write(text)
+        plain = (sys.stdout.encoding or "").lower().replace(
+            "-", ""
+        ) != "utf8"  # what it cannot say is escaped, not lost
+        sys.stdout.write(io.to_json(body, ascii_only=plain))
     else:
-        io.write_text(Path(target), text)
+        io.write_text(Path(target), io.to_json(body), _OTHER_FILE)
 
 
 def _show_warning(

@@ -14,11 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from prism_fcp.lab.catalog import named
+from prism_fcp.lab.checks import Figure
 from prism_fcp.lab.clients import ClientView
 from prism_fcp.lab.compare import Comparison
 from prism_fcp.lab.result import Row
-from prism_fcp.lab.spec import Experiment, Figure
-from prism_fcp.lab.tables import MEDIUM, bar, row_name
+from prism_fcp.lab.spec import Experiment
+from prism_fcp.lab.tables import MEDIUM, bar, engine_words, row_name
 
 TRIALS: Final = 3
 
@@ -72,8 +73,9 @@ def tell(
         "trials)",
     )
     out.print(_widths(rows, 100 * calibration["confidence_level"], out.width))
-    for line in _findings(rows, defended):
-        _say(out, f"- {line}")
+    _heading(out, "What this shows")
+    for number, line in enumerate(_findings(rows, defended), 1):
+        _say(out, f"{number}. {line}")
 
     _heading(out, "What was sent")
     full = next(row for row in rows if row.method == "FCP")
@@ -81,8 +83,15 @@ def tell(
         out,
         f"{row_name(defended)} uploads {defended.bytes_up_per_round:,.0f} bytes a round "
         f"({federation['num_participants']} clients x {m} numbers x 4 bytes), {100 * defended.share:.0f} % of the "
-        f"{full.bytes_up_per_round:,.0f} bytes of {row_name(full)} and Rob-FCP (1.0). Local and Floor send nothing. "
-        f"For calibration each client sends its {calibration['samples']:,} errors once.",
+        f"{full.bytes_up_per_round:,.0f} bytes of {row_name(full)} and Rob-FCP (1.0). Local and Floor send nothing.",
+    )
+    training = defended.bytes_up_per_round * federation["rounds"] / k
+    scores, bins = calibration["samples"], calibration["bins"]
+    _say(
+        out,
+        f"For calibration every client sends {4 * scores:,} bytes once ({scores:,} scores x 4 bytes), beside the "
+        f"{training:,.0f} it sends on average in all of the training; its histogram alone ({bins} counts x 4 bytes) "
+        f"would be {4 * bins} bytes.",
     )
     _heading(out, f"What was saved in {files[0].parent}")
     about = {
@@ -104,7 +113,7 @@ def tell(
     out.print()
     _say(
         out,
-        f"seed {comparison.result.seed}, engine {comparison.result.engine}, {comparison.result.seconds:.1f} s of "
+        f"seed {comparison.result.seed}, {engine_words(comparison.result)}, {comparison.result.seconds:.1f} s of "
         "computing. Next: prism-fcp reproduce table-synthetic",
     )
 
@@ -132,55 +141,59 @@ def _caught(view: ClientView) -> str:
 
 
 def _widths(rows: Sequence[Row], level: float, width: int) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    names: tuple[str, ...] = ("method (share)", "what it is", "attack", "covers", "width", "x floor", "")
-    names = names if width >= MEDIUM else tuple(name for name in names if name != "what it is")
+    wide_enough = width >= MEDIUM
+    names = ("method (share)", *(("what it is",) if wide_enough else ()), "attack", "covers", "width", "x floor", "")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, int(wide_enough), 0, 0), show_edge=False)
     for name in names:
         table.add_column(name, justify="right" if name in ("covers", "width", "x floor") else "left", no_wrap=True)
     about = {
-        "PRISM-FCP": "partial sharing and filter", "Rob-FCP": "full sharing and filter", "FCP": "undefended",
-        "Local": "clients that never share", "Floor": "scored with the true model",
+        "PRISM-FCP": "partial sharing, filter", "Rob-FCP": "full sharing, filter", "FCP": "undefended",
+        "Local": "never sends anything", "Floor": "knows the true model",
     }  # fmt: skip
     largest = max(row.width.mean or 0 for row in rows)
     floors = {row.attack: row.width.mean for row in rows if row.method == "Floor"}
     for method in dict.fromkeys(row.method for row in rows):
         table.add_section()
-        for place, row in enumerate(own := [row for row in rows if row.method == method]):
+        own = [row for row in rows if row.method == method]
+        same = method in ("Local", "Floor") and len({round(row.width.mean or 0, 2) for row in own}) == 1
+        own = own[:1] if same else own  # no attack moves it
+        told = [row_name(own[0]), about.get(method, "")]
+        below = ["\n".join(told)] if len(own) == 1 else [*told, *[""] * len(own)]  # in one column, two lines
+        for place, row in enumerate(own):
             covers, wide = row.coverage.mean or 0.0, row.width.mean or float("inf")
             off = abs(covers - level) > 0.5
-            style = "red" if off else ""
-            same = method in ("Local", "Floor") and len({round(r.width.mean or 0, 2) for r in own}) == 1
-            cells = [row_name(row) if not place else "", about.get(method, "") if not place else ""]
-            cells.append("any" if same else row.attack)
-            cells = cells if width >= MEDIUM else [cells[0], cells[2]]
             verdict = " too narrow" if covers < level - 0.5 else " too wide" if off else ""
-            cells += [f"{covers:.1f} %", f"{wide:.2f}", f"{wide / (floors[row.attack] or wide):.1f}"]
-            table.add_row(*cells, bar(wide, largest, 24 if width >= MEDIUM else 14) + verdict, style=style)
-            if same:
-                break  # no attack moves it
+            name = [below[place]] if not wide_enough else ["", ""] if place else told
+            table.add_row(
+                *name, "any" if same else row.attack, f"{covers:.1f} %", f"{wide:.2f}",
+                f"{wide / (floors[row.attack] or wide):.1f}", bar(wide, largest, 24 if wide_enough else 8) + verdict,
+                style="bold red" if off else "",
+            )  # fmt: skip
     return table
 
 
 def _findings(rows: Sequence[Row], defended: Row) -> list[str]:
-    def mean(method: str, attack: str) -> Row:
-        return next(row for row in rows if (row.method, row.attack) == (method, attack))
+    def of(method: str) -> list[Row]:
+        return [row for row in rows if row.method == method and row.width.mean and row.coverage.mean]
 
-    told = []
-    for attack in dict.fromkeys(row.attack for row in rows):
-        ours, bare = mean("PRISM-FCP", attack), mean("FCP", attack)
-        if ours.width.mean and bare.width.mean and ours.coverage.mean and bare.coverage.mean:
-            told.append(
-                f"{attack} attack: undefended FCP covers {bare.coverage.mean:.1f} % at width {bare.width.mean:.2f}; "
-                f"PRISM-FCP covers {ours.coverage.mean:.1f} % at {ours.width.mean:.2f}"
-            )
-    local, floor = mean("Local", defended.attack), mean("Floor", defended.attack)
-    if local.width.mean and floor.width.mean and defended.width.mean and local.width.mean < defended.width.mean:
-        told.append(
-            f"yet clients that never share do better here: width {local.width.mean:.2f}, where the true model would "
-            f"give {floor.width.mean:.2f}; a robust rule such as the median does better still: "
-            "prism-fcp reproduce table-gaussian"
+    def told(row: Row) -> str:
+        return f"{row.coverage.mean:.1f} % at width {row.width.mean:.2f}"
+
+    bare = "; ".join(f"{told(row)} ({row.attack})" for row in of("FCP"))
+    ours = " / ".join(dict.fromkeys(told(row) for row in of("PRISM-FCP")))
+    lines = [
+        f"Undefended, lies in calibration decide: FCP covers {bare}.",
+        f"Filtered, they do not: PRISM-FCP covers {ours}, sending {100 * defended.share:.0f} % of what full sharing "
+        "sends.",
+    ]
+    local, floor = of("Local"), of("Floor")
+    if local and floor and defended.width.mean and (local[0].width.mean or 0) < defended.width.mean:
+        lines.append(
+            f"Yet clients that never share do better here: width {local[0].width.mean:.2f}, where the true model gives "
+            f"{floor[0].width.mean:.2f}. With a robust rule such as the median, sharing does "
+            "better than both: prism-fcp reproduce table-gaussian"
         )
-    return told
+    return lines
 
 
 def _ids(clients: Sequence[int]) -> str:

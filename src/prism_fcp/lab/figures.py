@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io as memory
-from collections.abc import Callable, Sequence
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +32,10 @@ PLOTS: Final[dict[str, Callable[[Any, Comparison, Sequence[ClientView]], None]]]
 }
 FROM_CLIENTS: Final = frozenset({"histograms", "scores", "intervals"})  # these need clients.json
 
+# DejaVu comes with matplotlib; the others, where they are installed, have the letters it lacks.
+_FONTS: Final = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Microsoft YaHei"]
 _STYLE: Final[dict[Any, Any]] = {
-    "font.family": "DejaVu Sans",
+    "font.family": _FONTS,
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.spines.top": False,
@@ -39,33 +45,74 @@ _STYLE: Final[dict[Any, Any]] = {
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
+    "text.parse_math": False,  # titles and names are a user's: a dollar sign is a dollar sign
     "svg.hashsalt": "prism-fcp",  # the same picture gives the same file
     "figure.facecolor": "white",
 }
 
 
 def draw(comparison: Comparison, clients: Sequence[ClientView], kinds: Sequence[str], folder: Path) -> list[Path]:
-    """Draw each kind into `folder`, twice: PNG and SVG."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError(
-            "pictures need matplotlib: pip install 'prism-fcp[plots]'; tables are complete"
-        ) from error
-    # A user's own matplotlibrc must not change the pictures; the backend is left alone, no picture needs one.
-    plain = {key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith("backend")}
-    paths = []
-    for kind in kinds:
-        with matplotlib.rc_context(plain | _STYLE):
-            figure = Figure(layout="constrained")
-            FigureCanvasAgg(figure)
-            PLOTS[kind](figure, comparison, clients)
-            for suffix, options in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
-                picture = memory.BytesIO()
-                figure.savefig(picture, format=suffix, **options)
-                path = folder / f"{kind}.{suffix}"
-                io.write_bytes(path, picture.getvalue())
+    """Draw each kind into `folder`, twice: PNG and SVG. One that cannot be drawn is a warning, not an error."""
+    with _quietly():
+        try:
+            with _without("MPLBACKEND"):  # no picture needs a backend, and a bad name would stop the import
+                import matplotlib
+                from matplotlib.backends.backend_agg import FigureCanvasAgg
+                from matplotlib.figure import Figure
+        except ImportError as error:
+            raise MissingExtraError(
+                "pictures need matplotlib: pip install 'prism-fcp[plots]'; tables are complete"
+            ) from error
+        # A user's own matplotlibrc must not change the pictures; the backend is left alone, no picture needs one.
+        plain = {key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith("backend")}
+        paths, failed = [], []
+        for kind in kinds:
+            drawn = {}
+            try:
+                with matplotlib.rc_context(plain | _STYLE):
+                    figure = Figure(layout="constrained")
+                    FigureCanvasAgg(figure)
+                    PLOTS[kind](figure, comparison, clients)
+                    for suffix, options in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
+                        picture = memory.BytesIO()
+                        figure.savefig(picture, format=suffix, **options)
+                        drawn[folder / f"{kind}.{suffix}"] = picture.getvalue()
+            except Exception as error:  # the numbers are computed and saved: a picture must not lose them
+                failed.append(
+                    f"picture {kind!r} cannot be drawn ({type(error).__name__}: {error}); tables are complete"
+                )
+                for suffix in ("png", "svg"):
+                    io.discard(folder / f"{kind}.{suffix}")  # an earlier run's would be taken for this one's
+                continue
+            for path, content in drawn.items():
+                io.write_bytes(path, content)
                 paths.append(path)
+    for told in failed:
+        warnings.warn(told, stacklevel=2)
     return paths
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep matplotlib from telling of missing fonts, letters and cache folders, which no reader can act on."""
+    logger = logging.getLogger("matplotlib")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            for message in (r"Glyph .* missing", r"constrained_layout not applied", r".*[Mm]atplotlib.*(cache|config)"):
+                warnings.filterwarnings("ignore", message=message)
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """Take a variable out of the environment for a while."""
+    value = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[name] = value

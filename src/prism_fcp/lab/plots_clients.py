@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from prism_fcp.calibrate.filter import FILTERS
 from prism_fcp.lab import palette
 from prism_fcp.lab.clients import ClientView
 from prism_fcp.lab.compare import Comparison
+from prism_fcp.lab.plots_tables import headline
 from prism_fcp.lab.spec import parse
-from prism_fcp.lab.tables import attack_title
+from prism_fcp.lab.tables import attack_title, plain
 from prism_fcp.types import FloatArray
 
 
@@ -24,7 +26,7 @@ def histograms(figure: Any, comparison: Comparison, clients: Sequence[ClientView
     from matplotlib.colors import to_rgb
 
     views = _first_method(_federated(comparison, [view for view in clients if view.counts]))
-    figure.set_size_inches(3.7 * len(views), 3.9)
+    figure.set_size_inches(max(5.0, 3.7 * len(views)), 4.1)
     panels = figure.subplots(1, len(views), sharey=True, squeeze=False)[0]
     for panel, view in zip(panels, views, strict=True):
         counts = np.array(view.counts, dtype=float)
@@ -57,40 +59,54 @@ def histograms(figure: Any, comparison: Comparison, clients: Sequence[ClientView
     panels[0].set_ylabel(f"share of a client's scores (%), {len(views[0].counts[0])} bins")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
-    figure.suptitle(f"{comparison.result.title} ({views[0].method}, one trial)")
+    headline(figure, comparison.result.title, f"{plain(views[0].method)}, one trial")
 
 
 def scores(figure: Any, comparison: Comparison, clients: Sequence[ClientView]) -> None:
-    """Draw the distribution of maliciousness scores, honest beside Byzantine, one panel a method.
+    """Draw the distribution of maliciousness scores, honest beside Byzantine, one panel a method that filters.
 
     Paper: fig:ViolinPlot
     """
-    views = _federated(comparison, clients)
+    chosen = parse(comparison.result.spec, "result").setup.methods
+    filters = {method.name: method.filter for method in chosen if method.filter.name != "keep_all"}
+    views = [v for v in _federated(comparison, clients) if v.method in filters and v.trial < comparison.result.trials]
     methods, attacks = list(dict.fromkeys(v.method for v in views)), list(dict.fromkeys(v.attack for v in views))
-    figure.set_size_inches(1.0 + 4.4 * len(methods), 4.3)
+    if not views:
+        _no_picture(figure, "no method of this experiment filters, so none has scores to show")
+        return
+    figure.set_size_inches(max(6.0, 1.0 + 4.4 * len(methods)), 4.5)
     panels = figure.subplots(1, len(methods), squeeze=False)[0]  # filters score on scales of their own
-    filters = {method.name: method.filter.name for method in parse(comparison.result.spec, "result").setup.methods}
     trials = len({view.trial for view in views})
     rng = np.random.default_rng(0)  # sideways jitter of the dots, nothing else
     for panel, method in zip(panels, methods, strict=True):
         for place, attack in enumerate(attacks):
-            chosen = [v for v in views if (v.method, v.attack) == (method, attack)]
-            values = np.concatenate([v.scores for v in chosen])
-            bad = np.concatenate([v.byzantine for v in chosen])
+            own = [v for v in views if (v.method, v.attack) == (method, attack)]
+            values = np.concatenate([v.scores for v in own])
+            bad = np.concatenate([v.byzantine for v in own])
             for who, colour, side, name in (
                 (~bad, palette.HONEST, -0.2, "honest"),
                 (bad, palette.BYZANTINE, 0.2, "Byzantine"),
             ):
                 if who.any():
                     _violin(panel, values[who], place + side, colour, f"{name} clients" if place == 0 else None, rng)
-        panel.set_xticks(range(len(attacks)), [attack_title(attack).replace(" ", "\n", 1) for attack in attacks])
-        panel.set_title(f"{method}\nfilter: {filters[method]}")
+            if limits := [view.threshold for view in own if view.threshold is not None]:
+                panel.hlines(
+                    np.median(limits), place - 0.44, place + 0.44, color=palette.PAPER, ls="--", lw=1.2, zorder=4,
+                    label="threshold" + (" (median over trials)" if trials > 1 else "") if place == 0 else None,
+                )  # fmt: skip
+        panel.set_xticks(range(len(attacks)), [textwrap.fill(attack_title(attack), 14) for attack in attacks])
+        chosen_filter = filters[method]
+        panel.set_title(f"{plain(method)}\nfilter: {chosen_filter.name}")
+        panel.set_ylabel(chosen_filter.build(FILTERS, "filter").measure)
         panel.set_ylim(bottom=0)
         panel.grid(axis="x", visible=False)
-    panels[0].set_ylabel("maliciousness score\n(distance from other clients' histograms)")
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
-    figure.suptitle(f"{comparison.result.title} ({trials} trial{'s' if trials > 1 else ''}; bar: median)")
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    told = (
+        f"clients of {trials} trial{'s' if trials > 1 else ''}, a dot each; bar: median; above the threshold: left out "
+        "or weighed less"
+    )
+    headline(figure, comparison.result.title, told)
 
 
 def intervals(figure: Any, comparison: Comparison, clients: Sequence[ClientView]) -> None:
@@ -100,10 +116,8 @@ def intervals(figure: Any, comparison: Comparison, clients: Sequence[ClientView]
     """
     views = [view for view in _federated(comparison, clients) if view.trial == 0]
     methods, attacks = list(dict.fromkeys(v.method for v in views)), list(dict.fromkeys(v.attack for v in views))
-    colours = [palette.method_colour(method.split(" ")[0], place) for place, method in enumerate(methods)]
-    if len(set(colours)) < len(methods):
-        colours = [palette.SERIES[place % len(palette.SERIES)] for place in range(len(methods))]
-    figure.set_size_inches(11.5, 1.2 + 2.3 * len(attacks))
+    colours = palette.method_colours(methods)
+    figure.set_size_inches(11.5, 1.5 + 2.3 * len(attacks))
     panels = figure.subplots(len(attacks), 1, squeeze=False, sharex=True)[:, 0]
     for panel, attack in zip(panels, attacks, strict=True):
         told = []
@@ -113,31 +127,41 @@ def intervals(figure: Any, comparison: Comparison, clients: Sequence[ClientView]
             at = np.arange(1, len(truth) + 1) + 0.4 * (place - (len(methods) - 1) / 2) / max(len(methods) - 1, 1)
             radius = view.radius if view.radius is not None else np.nan
             panel.vlines(
-                at,
-                prediction - radius,
-                prediction + radius,
-                color=colour,
-                lw=min(4, 9 / len(methods)),
-                alpha=0.6,
-                label=method,
-            )
+                at, prediction - radius, prediction + radius, color=colour, lw=min(4, 9 / len(methods)), alpha=0.6,
+                label=plain(method),
+            )  # fmt: skip
             missed = np.abs(truth - prediction) > radius
             panel.plot(at[missed], truth[missed], "x", color=colour, ms=8, mew=2)
-            told.append(f"{method}: width {2 * radius:.2f}, misses {int(missed.sum())} of these {len(truth)}")
+            told.append(_told(view, int(missed.sum())))
         for x, y in enumerate(view.truth, 1):
             panel.hlines(y, x - 0.36, x + 0.36, color="black", lw=1.6, label="truth" if x == 1 else None)
-        title = textwrap.fill(f"{attack_title(attack)}   ({'; '.join(told)})", 165, subsequent_indent="    ")
+        title = textwrap.fill(f"{attack_title(attack)}   {'; '.join(told)}", 165, subsequent_indent="    ")
         panel.set_title(title, loc="left", fontsize=9)
         panel.set_ylabel("target y")
         panel.grid(axis="x", visible=False)
-    panels[-1].set_xlabel("test sample of one honest client (a cross: the truth lies outside)")
+    panels[-1].set_xlabel(
+        f"{len(view.truth)} test samples of one honest client, not picked (cross: the truth lies outside)"
+    )
     panels[-1].set_xlim(0.3, len(view.truth) + 0.7)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5))
     level = 100 * comparison.result.spec["calibration"]["confidence_level"]
-    figure.suptitle(
-        f"{comparison.result.title} ({level:g} % is promised over all honest clients together, not for each)"
-    )
+    headline(
+        figure, comparison.result.title,
+        f"{level:g} % is promised over all honest clients together, not for each; 'covers': of all their test samples, "
+        "'misses': of the few of one client that are drawn (one trial)",
+    )  # fmt: skip
+
+
+def _told(view: ClientView, missed: int) -> str:
+    wide = "infinite width" if view.radius is None else f"width {2 * view.radius:.2f}"
+    covers = f", covers {100 * view.coverage:.1f} %" if view.coverage is not None else ""
+    return f"{plain(view.method)}: {wide}{covers} (here misses {missed} of {len(view.truth)})"
+
+
+def _no_picture(figure: Any, why: str) -> None:
+    figure.set_size_inches(6, 2)
+    figure.text(0.5, 0.5, why, ha="center", va="center")
 
 
 def _violin(

@@ -1,4 +1,7 @@
-"""Many trials on the cores: threads for compiled code, processes for Python, and nobody left behind on Ctrl-C."""
+"""Many trials on the cores: threads for compiled code, processes for Python, and nobody left behind on Ctrl-C.
+
+A warning is this process's wherever its trial ran: what filters it, and that it is shown once, do not depend on `jobs`.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,28 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import chain, islice
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from prism_fcp.errors import PrismError
 
 T = TypeVar("T")
 Kind: TypeAlias = Literal["threads", "processes"]
+AHEAD: Final = 4  # trials submitted for each worker
+_SHOWN: Final[dict[Any, Any]] = {}  # the workers' warnings that were shown, as each module keeps its own
+
+
+class _Noted(NamedTuple):
+    """What a worker sends back: the task's value, and the warnings on the way."""
+
+    value: Any
+    warnings: list[tuple[Warning, str, int]]  # each with the file and line it came from
 
 
 def cores() -> int:
@@ -26,25 +39,43 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_all(task: Callable[[int], T], trials: Sequence[int], jobs: int, kind: Kind) -> Iterator[tuple[int, T]]:
-    """Yield `(trial, task(trial))` as trials finish. Leaving early stops the rest and leaves no process behind."""
-    if jobs == 1 or len(trials) <= 1:
-        for trial in trials:
+def most_jobs() -> int:
+    """Return how many trials may run side by side: a few a core, beyond which only memory is spent."""
+    return 4 * cores()
+
+
+def run_all(task: Callable[[int], T], trials: Iterable[int], jobs: int, kind: Kind) -> Iterator[tuple[int, T]]:
+    """Yield `(trial, task(trial))` as trials finish. Leaving early stops the rest and leaves no process behind.
+
+    No more than `most_jobs()` run side by side, and few more are looked at ahead: trials may be millions.
+    """
+    jobs = min(jobs, most_jobs())
+    left = iter(trials)
+    first = list(islice(left, jobs))
+    left = chain(first, left)
+    if len(first) <= 1:
+        for trial in left:
             yield trial, task(trial)
         return
-    workers = min(jobs, len(trials))
+    workers = len(first)
     if kind == "threads":
-        with ThreadPoolExecutor(workers) as executor:
-            yield from _collect(executor, task, trials)
+        with ThreadPoolExecutor(workers) as threads:
+            yield from _collect(threads, task, left, workers * AHEAD)
         return
     context = multiprocessing.get_context("spawn")
     leash, held = context.Pipe(duplex=False)  # workers hold the leash; when `held` closes, or we die, they leave
     try:
         with ProcessPoolExecutor(workers, context, initializer=_enter_worker, initargs=(leash,)) as executor:
-            try:
+
+            def submit(trial: int) -> Future[_Noted]:
                 with _without_interrupts():
-                    futures = _submit(executor, task, trials)
-                yield from _finished(futures)
+                    return executor.submit(_note, task, trial)
+
+            try:
+                for trial, noted in _finished(submit, left, workers * AHEAD):
+                    for warning, file, line in noted.warnings:
+                        warnings.warn_explicit(warning, None, file, line, registry=_SHOWN)
+                    yield trial, noted.value
             except BrokenProcessPool as error:
                 raise PrismError(
                     "a worker process died: too little memory, or a script that calls this outside "
@@ -59,26 +90,35 @@ def run_all(task: Callable[[int], T], trials: Sequence[int], jobs: int, kind: Ki
         leash.close()
 
 
-def _collect(executor: Executor, task: Callable[[int], T], trials: Iterable[int]) -> Iterator[tuple[int, T]]:
+def _collect(
+    executor: Executor, task: Callable[[int], T], trials: Iterator[int], window: int
+) -> Iterator[tuple[int, T]]:
     try:
-        yield from _finished(_submit(executor, task, trials))
+        yield from _finished(lambda trial: executor.submit(task, trial), trials, window)
     except BaseException:
         executor.shutdown(wait=False, cancel_futures=True)  # a thread cannot be stopped: its trial runs to its end
         raise
 
 
-def _submit(executor: Executor, task: Callable[[int], T], trials: Iterable[int]) -> dict[Future[T], int]:
-    return {executor.submit(task, trial): trial for trial in trials}
+def _finished(submit: Callable[[int], Future[T]], trials: Iterator[int], window: int) -> Iterator[tuple[int, T]]:
+    """Yield trials as they finish, with never more than `window` of them submitted."""
+    waiting = {submit(trial): trial for trial in islice(trials, window)}
+    while waiting:
+        ready = sorted(wait(waiting, return_when=FIRST_COMPLETED).done, key=waiting.__getitem__)
+        for future in ready:
+            found = waiting.pop(future)
+            waiting |= {submit(trial): trial for trial in islice(trials, 1)}
+            yield found, future.result()
 
 
-def _finished(futures: dict[Future[T], int]) -> Iterator[tuple[int, T]]:
-    for future in as_completed(futures):
-        yield futures[future], future.result()
+def _note(task: Callable[[int], Any], trial: int) -> _Noted:
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("default")
+        value = task(trial)
+    return _Noted(value, [(n.message, n.filename, n.lineno) for n in noted if isinstance(n.message, Warning)])
 
 
 def _enter_worker(leash: Connection) -> None:
-    warnings.simplefilter("ignore")  # what a warning says is in the result; a worker's stderr is nobody's
-
     def wait_for_the_end() -> None:
         try:
             leash.recv()

@@ -10,12 +10,13 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
 from prism_fcp import io
 from prism_fcp.errors import DataError, MissingExtraError
 from prism_fcp.lab.checkpoint import Trial
 from prism_fcp.lab.spec import Experiment
+from prism_fcp.lab.typed import shown
 from prism_fcp.pipeline import Cell
 
 
@@ -52,6 +53,7 @@ class Row:
     coverage: Spread
     width: Spread
     infinite_widths: int  # trials in which the confidence level could not be had from so few scores
+    clipped_widths: int  # trials in which the range cut the quantile although honest scores lie above it
     oracle_width: Spread
     quantile_deviation: Spread
     a_posteriori_mse_db: float | None
@@ -107,13 +109,16 @@ class Result:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote."""
-        body = io.read_json(folder / "result.json", "result")
-        try:
-            fields = {field.name: body[field.name] for field in dataclasses.fields(cls)}
-            fields["rows"] = tuple(_row(row) for row in body["rows"])
-            return cls(**fields)
-        except (KeyError, TypeError) as error:
-            raise DataError(f"{folder / 'result.json'}: {error} is missing or misplaced; run it again") from error
+        path = folder / "result.json"
+        body = io.read_json(path, "result")
+        rows = body.get("rows")
+        if not isinstance(rows, list) or not rows:
+            raise DataError(f"{path}: rows must be a list of rows; {_AGAIN}")
+        values = _typed(cls, {**body, "rows": ()}, path, "")
+        for key in ("population", "federation", "calibration"):
+            if not isinstance(values["spec"].get(key), Mapping):
+                raise DataError(f"{path}: spec.{key} must be a table; {_AGAIN}")
+        return cls(**{**values, "rows": tuple(_row(row, path, f"rows[{place}]") for place, row in enumerate(rows))})
 
     def to_csv(self) -> str:
         """Return the rows as CSV, one column a number."""
@@ -164,6 +169,7 @@ def summarise(experiment: Experiment, trials: Sequence[Trial]) -> tuple[Row, ...
                 coverage=spread(lambda cell: 100 * cell.coverage),
                 width=spread(lambda cell: cell.width),
                 infinite_widths=sum(math.isinf(cell.width) for cell in cells),
+                clipped_widths=sum(cell.clipped for cell in cells),
                 oracle_width=spread(lambda cell: cell.oracle_width),
                 quantile_deviation=spread(lambda cell: abs(cell.width - cell.oracle_width) / 2),
                 a_posteriori_mse_db=_decibels(mse),
@@ -189,10 +195,51 @@ def _decibels(values: Sequence[float | None]) -> float | None:
     return 10 * math.log10(mean)
 
 
-def _row(body: Mapping[str, Any]) -> Row:
-    spreads = {"coverage", "width", "oracle_width", "quantile_deviation", "injected_energy"}
-    fields: dict[str, Any] = {key: Spread(**value) if key in spreads else value for key, value in body.items()}
-    return Row(**fields)
+def _row(body: Any, path: Path, where: str) -> Row:
+    if not isinstance(body, Mapping):
+        raise DataError(f"{path}: {where} must be a table; {_AGAIN}")
+    spreads = {key: _spread(body.get(key), path, f"{where}.{key}") for key, hint in _ROW.items() if hint is Spread}
+    return Row(**_typed(Row, {**body, **spreads}, path, f"{where}."))
+
+
+def _spread(body: Any, path: Path, where: str) -> Spread:
+    if not isinstance(body, Mapping):
+        raise DataError(f"{path}: {where} must be a table of mean, sd and se; {_AGAIN}")
+    return Spread(**_typed(Spread, body, path, f"{where}."))
+
+
+def _typed(cls: type[Any], body: Mapping[str, Any], path: Path, where: str) -> dict[str, Any]:
+    """Return the fields of `cls`, each of its type; NaN and Inf are not there, `io` refuses them."""
+    values = {}
+    for name, hint in get_type_hints(cls).items():
+        if name not in body:
+            raise DataError(f"{path}: {where}{name} is missing; {_AGAIN}")
+        value = body[name]
+        kinds, told = _KINDS.get(hint, (object, ""))
+        right = isinstance(value, kinds) and not isinstance(value, bool)
+        if right and isinstance(value, float | int):
+            right = abs(value) < (2**64 if hint is int else 1e300) and (hint is not int or value >= 0)
+        if right and isinstance(value, Mapping) and cls is Result and name == "versions":
+            right = all(isinstance(version, str) for version in value.values())
+        if not right:
+            raise DataError(f"{path}: {where}{name} = {shown(value)} must be {told}; {_AGAIN}")
+        values[name] = value
+    for name in body:
+        if name not in values and not (cls is Result and name in ("format", "schema")):
+            raise DataError(f"{path}: {where}{name} is no field of a result; {_AGAIN}")
+    return values
+
+
+_AGAIN = "delete the file and run the experiment again: its trials are kept"
+_ROW = get_type_hints(Row)
+_KINDS: dict[Any, tuple[Any, str]] = {
+    str: (str, "text"),
+    int: (int, "a whole number, 0 or more"),
+    float: (int | float, "a finite number"),
+    float | None: (int | float | None, "a finite number or null"),
+    Mapping[str, Any]: (Mapping, "a table"),
+    Mapping[str, str]: (Mapping, "a table of texts"),
+}
 
 
 def _flat(row: Row) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import multiprocessing
 import os
 import platform
 import time
@@ -16,16 +16,16 @@ import numpy
 
 import prism_fcp
 from prism_fcp import io
-from prism_fcp.errors import PrismError, SettingError
+from prism_fcp.engines import AUTO, ENGINES, Chosen, amount_of_work, choose
+from prism_fcp.errors import PrismError, SettingError, counted, need_number
+from prism_fcp.lab import checks, plugins, sources
 from prism_fcp.lab.checkpoint import Checkpoint, Trial, encode
-from prism_fcp.lab.engine import Engine, choose_engine, train_function
-from prism_fcp.lab.pool import run_all
-from prism_fcp.lab.progress import Progress, Quiet
+from prism_fcp.lab.pool import Kind, run_all
+from prism_fcp.lab.progress import COMPILING, Clock, Progress, Quiet
 from prism_fcp.lab.result import Result, summarise
 from prism_fcp.lab.spec import Experiment
 from prism_fcp.lab.typed import to_toml
 from prism_fcp.pipeline import Cell, Explained, explain_trial, run_trial
-from prism_fcp.setup import Setup
 
 
 class Interrupted(KeyboardInterrupt):
@@ -33,7 +33,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, experiment: str, finished: int, total: int, folder: Path | None) -> None:
         """Keep what a message needs."""
-        super().__init__(f"{experiment}: {finished} of {total} trials finished")
+        super().__init__(f"{experiment}: {finished} of {counted(total, 'trial')} finished")
         self.experiment, self.finished, self.total, self.folder = experiment, finished, total, folder
 
 
@@ -51,33 +51,38 @@ def run(
     """Run the trials that are not finished yet and return the rows of all of them.
 
     With a `folder`, finished trials are kept there as they come, and result.json and table.csv at the end; a rerun
-    with the same settings, seed, engine and version continues. Results do not depend on `jobs`.
+    with the same settings, seed, engine and code continues. Results do not depend on `jobs`.
     """
     total = experiment.trials if trials is None else trials
     seed = experiment.seed if seed is None else seed
     check_counts(total, jobs)
-    chosen = choose_engine(engine, experiment.setup, total)
+    checks.seed(seed)
+    chosen = chosen_engine(experiment, engine, total)
     store, done = None, {}
     if folder is not None:
-        io.check_folder(folder)
-        identity = {"fingerprint": experiment.fingerprint, "seed": seed, "version": versions()["prism_fcp"]}
-        store = Checkpoint(folder, chosen.name, identity)
+        chosen = chosen if fresh else _kept_engine(experiment, engine, chosen, folder, seed)
+        store = _store(experiment, folder, chosen.name, seed)
         done = {} if fresh else store.read()
-        if fresh:
-            io.discard(folder / "result.json")
+    made = [] if folder is None else io.check_folder(folder)
     before = sum(trial.cpu_seconds for trial in done.values() if trial.number < total)
-    clock = _Clock()
-    todo = [number for number in range(total) if number not in done]
+    clock = Clock()
+    left = total - sum(number < total for number in done)
     with (
+        _leaving_nothing(made),
         _interruptible(experiment.name, done, total, folder),
-        _showing(progress, experiment.name, total, total - len(todo)) as show,
+        _showing(progress, experiment.name, total, total - left, chosen if left else None) as show,
     ):
-        with store.writing(fresh=fresh) if store and (todo or fresh) else nullcontext() as writer:
-            task = partial(_one, experiment.setup, seed, chosen.name)
-            for number, (cells, cpu) in run_all(task, todo, jobs, chosen.parallel):
+        with store.writing(fresh=fresh) if store and (left or fresh) else nullcontext() as writer:
+            task = partial(_one, experiment, seed, chosen.name)
+            described = folder is None
+            todo = (number for number in range(total) if number not in done)
+            for number, (cells, cpu) in run_all(task, todo, jobs, _parallel(chosen)):
                 trial = Trial(number, tuple(cells), clock.lap(), cpu)
                 if writer is not None:
                     writer.append(encode(trial))
+                if folder is not None and not described:  # of what settings the trials are, should this run not finish
+                    io.write_text(folder / "experiment.toml", to_toml(experiment.resolved))
+                    described = True
                 done[number] = trial
                 show.advance()
     used = [done[number] for number in range(total)]
@@ -106,24 +111,43 @@ def explain(
     *,
     seed: int | None = None,
     trials: int | None = None,
-    engine: str = "readable",
+    engine: str = "auto",
     jobs: int = 1,
 ) -> list[list[Explained]]:
     """Return, for each of the first `explain` trials, its cells with what pictures need."""
     count = experiment.explain if trials is None else trials
     seed = experiment.seed if seed is None else seed
-    chosen = Engine(engine, "")
-    task = partial(_explain, experiment.setup, seed, engine, experiment.predict_samples)
-    told = dict(run_all(task, range(count), jobs, chosen.parallel))
+    checks.seed(seed)
+    chosen = chosen_engine(experiment, engine, experiment.trials)
+    task = partial(_explain, experiment, seed, chosen.name)
+    told = dict(run_all(task, range(count), jobs, _parallel(chosen)))
     return [told[trial] for trial in sorted(told)]
+
+
+def chosen_engine(experiment: Experiment, engine: str, trials: int) -> Chosen:
+    """Settle on an engine for this many trials, all of them, so that a continued run gets the same one."""
+    federation, arms = experiment.setup.federation, experiment.setup.arms()
+    return choose(engine, amount_of_work(federation, len(arms), trials), federation, arms)
+
+
+def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
+    """Return what must be equal for something kept on disk to be taken for this run's, beside the engine."""
+    return {
+        "fingerprint": experiment.fingerprint,
+        "seed": seed,
+        "version": prism_fcp.__version__,
+        "code": sources.digest(experiment.plugins),
+    }
 
 
 def check_counts(trials: int, jobs: int) -> None:
     """Raise `SettingError` for counts nothing can be done with."""
-    if trials < 1:
-        raise SettingError(f"trials={trials}; must be at least 1")
-    if jobs < 1:
-        raise SettingError(f"jobs={jobs}; must be at least 1")
+    for name, value, most in (("trials", trials, checks.MAX_TRIALS), ("jobs", jobs, checks.MAX_SIZE)):
+        need_number(name, value, integer=True)
+        if value < 1:
+            raise SettingError(f"{name}={value}; must be at least 1")
+        if value > most:
+            raise SettingError(f"{name}={value}; must be at most {most:,}")
 
 
 def versions() -> dict[str, str]:
@@ -142,17 +166,54 @@ def versions() -> dict[str, str]:
     }
 
 
-def _one(setup: Setup, seed: int, engine: str, trial: int) -> tuple[list[Cell], float]:
+def _store(experiment: Experiment, folder: Path, engine: str, seed: int) -> Checkpoint:
+    setup = experiment.setup
+    names = [(attack, method.name) for attack, _ in setup.attacks for method in setup.methods]
+    return Checkpoint(folder, engine, identity(experiment, seed), names=names, spec=experiment.resolved)
+
+
+def _kept_engine(experiment: Experiment, engine: str, chosen: Chosen, folder: Path, seed: int) -> Chosen:
+    """Let `auto` stay with the engine whose trials of this very run are kept, so that more trials continue them."""
+    if engine != AUTO or _store(experiment, folder, chosen.name, seed).matches():
+        return chosen
+    for other in ENGINES:
+        if other != chosen.name and _store(experiment, folder, other, seed).matches():
+            try:
+                chosen_engine(experiment, other, experiment.trials)
+            except PrismError:
+                continue  # it was there when the trials were run
+            return Chosen(other, "the trials kept in this folder are its")
+    return chosen
+
+
+def _parallel(chosen: Chosen) -> Kind:
+    return "processes" if chosen.name == "readable" else "threads"  # compiled code lets threads run, Python does not
+
+
+def _one(experiment: Experiment, seed: int, engine: str, trial: int) -> tuple[list[Cell], float]:
     begun = time.thread_time()
-    try:
-        cells = run_trial(setup, seed, trial, train_function(engine))
-    except PrismError as error:
-        raise type(error)(f"trial {trial}: {error}") from error
+    with _told_by_trial(experiment, trial):
+        cells = run_trial(experiment.setup, seed, trial, ENGINES[engine])
     return cells, time.thread_time() - begun
 
 
-def _explain(setup: Setup, seed: int, engine: str, points: int, trial: int) -> list[Explained]:
-    return explain_trial(setup, seed, trial, train_function(engine), points=points)
+def _explain(experiment: Experiment, seed: int, engine: str, trial: int) -> list[Explained]:
+    with _told_by_trial(experiment, trial):
+        return explain_trial(experiment.setup, seed, trial, ENGINES[engine], points=experiment.predict_samples)
+
+
+@contextmanager
+def _told_by_trial(experiment: Experiment, trial: int) -> Iterator[None]:
+    """Make a worker process know the user's own code, and an error say which trial it is from."""
+    try:
+        plugins.load(experiment.plugins, experiment.name)
+        with checks.enough_memory(experiment.setup, experiment.name):
+            yield
+    except PrismError as error:
+        hint = ""
+        if multiprocessing.parent_process() and str(error).startswith("unknown "):  # it was known in the parent
+            hint = "; if it is your own, name its file in plugins, so that worker processes import it; or use jobs=1"
+        raise type(error)(f"trial {trial}: {error}{hint}") from error
 
 
 @contextmanager
@@ -160,33 +221,39 @@ def _interruptible(name: str, done: dict[int, Any], total: int, folder: Path | N
     try:
         yield
     except KeyboardInterrupt as error:
-        raise Interrupted(name, sum(number < total for number in done), total, folder) from error
+        finished = sum(number < total for number in done)
+        raise Interrupted(name, finished, total, folder if finished else None) from error
 
 
 @contextmanager
-def _showing(progress: Progress | None, name: str, total: int, done: int) -> Iterator[Progress]:
+def _leaving_nothing(made: list[Path]) -> Iterator[None]:
+    """Take away the folders that were made for a run which then put nothing into them."""
+    try:
+        yield
+    except BaseException:
+        io.remove_empty(made)
+        raise
+
+
+@contextmanager
+def _showing(progress: Progress | None, name: str, total: int, done: int, chosen: Chosen | None) -> Iterator[Progress]:
     show = progress or Quiet()
     show.start(name, total, done)
     try:
+        if chosen is not None and chosen.name == "compiled" and not _compiled_before():
+            show.wait(COMPILING)
         yield show
     finally:
         show.stop()
 
 
-class _Clock:
-    """Wall seconds between trials, CPU seconds of this process and its ended children."""
-
-    def __init__(self) -> None:
-        self._last, self._cpu = time.perf_counter(), self._used()
-
-    def lap(self) -> float:
-        now = time.perf_counter()
-        lap, self._last = now - self._last, now
-        return lap
-
-    def cpu(self) -> float:
-        return self._used() - self._cpu
-
-    @staticmethod
-    def _used() -> float:
-        return math.fsum(os.times()[:4])
+def _compiled_before() -> bool:
+    """Return whether machine code lies on the disk that is newer than its sources. A guess: it decides a message."""
+    package = Path(prism_fcp.__file__).parent
+    kept = os.environ.get("NUMBA_CACHE_DIR")
+    found = (Path(kept) if kept else package / "kernels" / "__pycache__").rglob("*.nbi")
+    try:
+        newest = max((path.stat().st_mtime for path in found), default=0.0)
+        return newest > max(path.stat().st_mtime for path in (package / "kernels").glob("*.py"))
+    except OSError:
+        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -13,19 +13,20 @@ from prism_fcp.calibrate.attack import SCORE_ATTACKS
 from prism_fcp.calibrate.filter import FILTERS
 from prism_fcp.calibrate.span import RANGES
 from prism_fcp.data.synthetic import SyntheticLinear
-from prism_fcp.errors import PrismError, SettingError
+from prism_fcp.errors import SettingError
 from prism_fcp.io import read_toml
-from prism_fcp.lab.typed import build, check_keys, choice, convert, plain
+from prism_fcp.lab import checks, plugins
+from prism_fcp.lab.checks import Figure as Figure
+from prism_fcp.lab.typed import build, check_keys, choice, convert, plain, shown
 from prism_fcp.setup import CalibrationSettings, Method, ScoringModel, Setup
 from prism_fcp.train.aggregate import RULES
 from prism_fcp.train.attack import UPDATE_ATTACKS
 from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice
 
-Figure: TypeAlias = Literal["widths", "histograms", "scores", "intervals", "quantile", "energy", "count", "noise"]
 Training: TypeAlias = Literal["federated", "local", "oracle"]
 
-_HEAD: Final = ("name", "title", "description", "figures", "trials", "seed", "explain", "predict_samples")
+_HEAD: Final = ("name", "title", "description", "plugins", "figures", "trials", "seed", "explain", "predict_samples")
 _TABLES: Final = ("population", "federation", "calibration", "attacks", "methods")
 _METHOD_KEYS: Final = (
     "method", "variant", "training", "share", "num_shared", "layers", "coordination", "download", "rule", "filter",
@@ -65,6 +66,7 @@ class Experiment:
     method_labels: tuple[Label, ...]  # one for each of setup.methods
     title: str = ""
     description: str = ""
+    plugins: tuple[str, ...] = ()  # modules and files that register what the package does not have
     figures: tuple[Figure, ...] = ("widths",)
     trials: int = 100
     seed: int = 1
@@ -75,8 +77,13 @@ class Experiment:
     @property
     def fingerprint(self) -> str:
         """Return a hash of what decides the numbers: everything but texts, figures, trials and seed."""
-        deciding = {key: self.resolved[key] for key in _TABLES}
-        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
+        return fingerprint(self.resolved)
+
+
+def fingerprint(resolved: Mapping[str, Any]) -> str:
+    """Return the hash of an experiment's tables, every default written out."""
+    deciding = {key: resolved[key] for key in _TABLES}
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def load(path: Path) -> Experiment:
@@ -89,20 +96,26 @@ def parse(document: Mapping[str, Any], where: str) -> Experiment:
     check_keys(document, (*_HEAD, *_TABLES), where)
     hints = {field.name: field for field in fields(Experiment)}
     head: dict[str, Any] = {"name": document.get("name", Path(where).stem)}
-    types = {"name": str, "title": str, "description": str, "figures": tuple[Figure, ...]}
+    types = {
+        "name": str, "title": str, "description": str, "plugins": tuple[str, ...], "figures": tuple[Figure, ...],
+    }  # fmt: skip
     for key in _HEAD:
-        head[key] = convert(
-            document.get(key, head.get(key, hints[key].default)), types.get(key, int), f"{where}: {key}"
-        )
-    if not head["name"] or any(letter in head["name"] for letter in "/\\\0") or head["name"].startswith("."):
-        raise SettingError(f"{where}: name = {head['name']!r}; must be usable as a folder's name")
-    for key, least in (("trials", 1), ("explain", 0), ("predict_samples", 1)):
-        if head[key] < least:
-            raise SettingError(f"{where}: {key} = {head[key]}; must be at least {least}")
+        value, hint = document.get(key, head.get(key, hints[key].default)), types.get(key, int)
+        large = key == "seed" and type(value) is int  # it has bounds of its own
+        head[key] = value if large else convert(value, hint, f"{where}: {key}")
+    checks.name(head["name"], where)
+    checks.head({key: head[key] for key in _HEAD if type(head[key]) is int}, where)
 
+    head["plugins"] = plugins.load(head["plugins"], where)  # before the choices they may add to are checked
     population = _section(SyntheticLinear, document, "population", where)
     federation = _section(Federation, document, "federation", where)
     calibration = _section(CalibrationSettings, document, "calibration", where)
+    checks.sizes((federation, calibration), where)
+    if "window" not in document.get("federation", {}):
+        federation = replace(federation, window=min(federation.window, federation.rounds))
+    if "predict_samples" not in document:
+        head["predict_samples"] = min(head["predict_samples"], calibration.test_samples)
+    checks.within(head, federation, calibration, where)
     attacks = [_attack(table, at) for table, at in _rows(document, "attacks", where)]
     methods = [_method(table, federation.dimension, at) for table, at in _rows(document, "methods", where)]
     _check_distinct([str(label) for label, _ in attacks], f"{where} [[attacks]]")
@@ -114,8 +127,8 @@ def parse(document: Mapping[str, Any], where: str) -> Experiment:
         attacks=tuple((str(label), attack) for label, attack in attacks),
         methods=tuple(method for _, method in methods),
     )
-    _check(setup, where)
-    _check_figures(head["figures"], setup, where)
+    checks.setup(setup, where)
+    checks.figures(head["figures"], setup, where)
     attack_labels, method_labels = tuple(label for label, _ in attacks), tuple(label for label, _ in methods)
     resolved = {
         **{key: plain(value) for key, value in head.items()},
@@ -132,18 +145,22 @@ def _section(cls: type[Any], document: Mapping[str, Any], key: str, where: str) 
     """Read one of the three plain tables: the dataclass's fields are its keys."""
     table, at = document.get(key, {}), f"{where} [{key}]"
     if not isinstance(table, Mapping):
-        raise SettingError(f"{where}: {key} = {table!r}; must be a table: write [{key}] above its keys")
+        raise SettingError(f"{where}: {key} = {shown(table)}; must be a table: write [{key}] above its keys")
     values = dict(table)
-    registry = {"attack": UPDATE_ATTACKS, "range": RANGES}
+    kinds: dict[str, tuple[Mapping[str, Any], str]] = {
+        "attack": (UPDATE_ATTACKS, "training attack"), "range": (RANGES, "range"),
+    }  # fmt: skip
     for field in fields(cls):
-        if field.name in registry:
+        if field.name in kinds:
             default = field.default_factory() if callable(field.default_factory) else None
-            values[field.name] = choice(values.get(field.name, default), registry[field.name], f"{at}: {field.name}")
+            values[field.name] = choice(values.get(field.name, default), *kinds[field.name], f"{at}: {field.name}")
     return build(cls, values, at)
 
 
 def _rows(document: Mapping[str, Any], key: str, where: str) -> list[tuple[Mapping[str, Any], str]]:
     rows = document.get(key, [])
+    if isinstance(rows, Mapping):
+        raise SettingError(f"{where}: [{key}] is one table, not a list of them; write [[{key}]]")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, Mapping) for row in rows):
         raise SettingError(f"{where}: no {key}; add at least one table under [[{key}]]")
     return [(row, f"{where} [[{key}]] {number}") for number, row in enumerate(rows, 1)]
@@ -154,7 +171,9 @@ def _attack(table: Mapping[str, Any], where: str) -> tuple[Label, Choice]:
     if not name:
         raise SettingError(f"{where}: name is missing; one of {', '.join(SCORE_ATTACKS)}")
     texts = {key: convert(table.get(key, ""), str, f"{where}: {key}") for key in ("label", "variant")}
-    made = choice({key: value for key, value in table.items() if key not in texts}, SCORE_ATTACKS, where)
+    made = choice(
+        {key: value for key, value in table.items() if key not in texts}, SCORE_ATTACKS, "score attack", where
+    )
     return Label(name=texts["label"] or name, variant=texts["variant"]), made
 
 
@@ -173,7 +192,7 @@ def _method(table: Mapping[str, Any], dimension: int, where: str) -> tuple[Label
     share = 0.0
     if training == "federated":
         masks = _masks(table, dimension, where)
-        arm = Arm(masks=masks, rule=choice(table.get("rule", "mean"), RULES, f"{where}: rule"))
+        arm = Arm(masks=masks, rule=choice(table.get("rule", "mean"), RULES, "rule", f"{where}: rule"))
         share = masks.expected_coordinates(dimension) / dimension
     elif training == "local":
         arm = Arm(masks=Masks(num_shared=dimension), exchange=False)
@@ -183,7 +202,7 @@ def _method(table: Mapping[str, Any], dimension: int, where: str) -> tuple[Label
     return label, Method(
         name=f"{name}, {label.variant}" if label.variant else name,
         arm=arm,
-        filter=choice(table.get("filter", "keep_all"), FILTERS, f"{where}: filter"),
+        filter=choice(table.get("filter", "keep_all"), FILTERS, "filter", f"{where}: filter"),
         scoring_model=scoring,
     )
 
@@ -225,22 +244,3 @@ def _check_distinct(names: list[str], where: str) -> None:
             raise SettingError(
                 f"{where}: {names.count(name)} rows are called {name!r}; tell them apart with variant = ..."
             )
-
-
-def _check(setup: Setup, where: str) -> None:
-    """Let the method itself refuse what cannot work, in its own words, before anything runs."""
-    try:
-        setup.check()
-    except PrismError as error:
-        raise type(error)(f"{where}: {error}") from error
-
-
-def _check_figures(figures: tuple[Figure, ...], setup: Setup, where: str) -> None:
-    """Refuse a picture that would have nothing in it."""
-    federated = any(method.arm is not None and method.arm.exchange for method in setup.methods)
-    random = any(attack.name == "random" for _, attack in setup.attacks)
-    for figure in figures:
-        if figure != "widths" and not federated:
-            raise SettingError(f"{where}: figure {figure!r} needs a method with training = 'federated'")
-        if figure == "noise" and not random:
-            raise SettingError(f"{where}: figure 'noise' needs attacks of name 'random' with several sd")

@@ -3,36 +3,56 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import textwrap
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from prism_fcp.lab.compare import Comparison, Judged, Status
-from prism_fcp.lab.result import Row
+from prism_fcp.lab.result import Result, Row
 from prism_fcp.lab.spec import Experiment, told_share
 
 PIPE_WIDTH: Final = 142  # where there is no terminal
-MEDIUM: Final = 112  # from here on the spread and what was accused are shown
-WIDE: Final = 142  # from here on everything is
+MEDIUM: Final = 112
+NAME_WIDTH: Final = 18  # to which the first column may shrink; longer names then take two lines
+NAME_LIMIT: Final = 60  # letters of a name that are shown at all
+_OPEN: Final = "dark_orange3"  # yellow cannot be read on white
 COLOURS: Final[dict[Status, str]] = {
-    "reproduced": "green", "undecided": "yellow", "not settled": "yellow", "known": "yellow", "differs": "bold red",
+    "reproduced": "green", "undecided": _OPEN, "not settled": _OPEN, "known": _OPEN, "differs": "bold red",
 }  # fmt: skip
+SHORT: Final[dict[Status, str]] = {
+    "": "", "reproduced": "yes", "undecided": "open", "not settled": "open", "known": "no", "differs": "NO",
+}  # fmt: skip
+MEANING: Final = {
+    "yes": "reproduced", "open": "undecided or not settled", "no": "known not to reproduce", "NO": "differs",
+}  # fmt: skip
+# What a table gives up, one after the other, until it fits; a number that stays is never cut.
+GIVEN_UP: Final = (
+    "bytes", "two counts", "MSE paper", "reading", "verdict words", "MSE", "spread", "coverage paper", "counts",
+    "wide gaps", "difference", "other paper", "width paper",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column: what stands in it, and from which width of the terminal on."""
+    """A column: its heading and what stands in it."""
 
     name: str
     cell: Callable[[Judged], str | Text]
-    needs: int = 0
+
+    def width(self, rows: Sequence[Judged]) -> int:
+        told = [str(self.cell(judged)) for judged in rows]
+        return max(map(cell_len, [*self.name.split("\n"), *told]), default=0)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -43,70 +63,110 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def comparison_table(comparison: Comparison, width: int) -> Table:
-    """Lay out an experiment's rows; a narrow terminal gets fewer columns, never broken ones."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    columns = [column for column in _columns(comparison) if column.needs <= width]
-    for column in columns:
-        left, paper = column.name in ("method", "verdict"), column.name == "paper"
-        table.add_column(column.name, justify="left" if left else "right", no_wrap=True, style="dim" if paper else "")
+    """Lay out an experiment's rows; a narrow terminal gets fewer columns, never a cut number."""
+    first, rest, gap = _fitting(comparison, width)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0), show_edge=False)
+    spared = width - sum(column.width(comparison.rows) + gap for column in rest)
+    table.add_column(first.name, overflow="fold", max_width=max(spared, 8))
+    for column in rest:
+        table.add_column(
+            column.name, justify="left" if column.name == "verdict" else "right", no_wrap=True,
+            min_width=column.width(comparison.rows), style="italic" if column.name == "paper" else "",
+        )  # fmt: skip
     last = None
     for judged in comparison.rows:
         if judged.row.attack_label != last:
             last = judged.row.attack_label
             table.add_section()
             table.add_row(Text(attack_title(last), style="bold"))
-        table.add_row(*(column.cell(judged) for column in columns))
+        table.add_row(*(column.cell(judged) for column in (first, *rest)))
     return table
 
 
-def _columns(comparison: Comparison) -> list[_Column]:
-    figures, notes = comparison.result.spec["figures"], _note_numbers(comparison)
+def _fitting(comparison: Comparison, width: int) -> tuple[_Column, list[_Column], int]:
+    """Return the columns that fit, the first apart, and the space between them."""
+    rows = comparison.rows
+    titles = max((len(attack_title(judged.row.attack_label)) for judged in rows), default=0)
+    for given_up in range(len(GIVEN_UP) + 1):
+        gone = frozenset(GIVEN_UP[:given_up])
+        first, *rest = _columns(comparison, gone)
+        gap = 1 if "wide gaps" in gone else 2
+        names = max(first.width(rows), titles)
+        if min(names, NAME_WIDTH) + sum(column.width(rows) + gap for column in rest) <= width:
+            break
+    return first, rest, gap
 
-    def paper(name: str, form: str, needs: int = 0) -> list[_Column]:
-        given = any(name in judged.paper for judged in comparison.rows)
-        return [_Column("paper", lambda j: _told(j.paper.get(name), form), needs)] if given else []
+
+def _columns(comparison: Comparison, gone: frozenset[str]) -> list[_Column]:
+    figures, notes, weighing = comparison.result.spec["figures"], _note_numbers(comparison), _weighing(comparison)
+
+    def paper(name: str, form: str, kind: str) -> list[_Column]:
+        given = any(name in judged.paper for judged in comparison.rows) and kind not in gone
+        return [_Column("paper", lambda j: _told(j.paper.get(name), form))] if given else []
+
+    def reading(name: str, form: str) -> list[_Column]:
+        given = any(name in judged.paper.get("reading", {}) for judged in comparison.rows) and "reading" not in gone
+        return [_Column("reading", lambda j: _told(j.paper.get("reading", {}).get(name), form))] if given else []
+
+    def spread(take: Callable[[Row], float | None]) -> list[_Column]:
+        return [_Column("± sd", lambda j: _told(take(j.row), ".3f"))] * ("spread" not in gone)
+
+    def left_out(judged: Judged, count: float, form: str) -> str:
+        return "-" if judged.row.key in weighing else _told(count, form)
 
     columns = [
-        _Column("method", lambda j: j.row.label),
+        _Column("method", lambda j: plain(j.row.label)),
         _Column("M/D", lambda j: told_share(j.row.share)),
-        _Column("cover %", lambda j: _told(j.row.coverage.mean, ".1f")), *paper("coverage", ".1f", MEDIUM),
+        _Column("cover %", lambda j: _told(j.row.coverage.mean, ".1f")), *paper("coverage", ".1f", "coverage paper"),
         _Column("width", lambda j: "inf" if j.row.infinite_widths else _told(j.row.width.mean, ".3f")),
-        _Column("± sd", lambda j: _told(j.row.width.sd, ".3f"), MEDIUM),
-        *(extra for column in paper("width", ".4g") for extra in (column, _Column("diff", _width_gap))),
+        *spread(lambda row: row.width.sd), *(gauge := paper("width", ".4g", "width paper")),
+        *[_Column("diff", _width_gap)] * (bool(gauge) and "difference" not in gone),
     ]  # fmt: skip
     if comparison.by_reading:
-        columns.append(_Column("reading", lambda j: _told(j.paper.get("reading", {}).get("width"), ".4g")))
+        columns += reading("width", ".4g")
     if "quantile" in figures:
         columns += [
             _Column("|q-q*|", lambda j: _told(j.row.quantile_deviation.mean, ".3f")),
-            _Column("± sd", lambda j: _told(j.row.quantile_deviation.sd, ".3f"), MEDIUM),
-            _Column("reading", lambda j: _told(j.paper.get("reading", {}).get("quantile_deviation"), ".2f")),
-        ]
+            *spread(lambda row: row.quantile_deviation.sd), *reading("quantile_deviation", ".2f"),
+        ]  # fmt: skip
     if "energy" in figures:
-        columns += [
-            _Column("energy", lambda j: _told(j.row.injected_energy.mean, ".3f")),
-            *paper("injected_energy", ".3g"),
-        ]
-    columns += [
-        _Column("MSE dB", lambda j: _told(j.row.a_posteriori_mse_db, ".2f"), WIDE),
-        *paper("a_posteriori_mse_db", ".2f", WIDE),
-        _Column("caught", lambda j: _told(j.row.true_positives, ".3g")),
-        _Column("accused", lambda j: _told(j.row.false_positives, ".2g"), MEDIUM),
-        _Column("B/round", lambda j: f"{j.row.bytes_up_per_round:.0f}", WIDE),
-    ]
-    return columns + [_Column("verdict", lambda j: _verdict(j, notes))] * bool(comparison.source)
+        columns += [_Column("energy", lambda j: _told(j.row.injected_energy.mean, ".3f"))]
+        columns += paper("injected_energy", ".3g", "other paper")
+    if "MSE" not in gone:
+        columns += [_Column("MSE dB", lambda j: _told(j.row.a_posteriori_mse_db, ".2f"))]
+        columns += paper("a_posteriori_mse_db", ".2f", "MSE paper")
+    caught = _Column("caught", lambda j: left_out(j, j.row.true_positives, ".3g"))
+    accused = _Column("accused", lambda j: left_out(j, j.row.false_positives, ".2g"))
+    if "two counts" not in gone:
+        columns += [caught, accused]
+    elif "counts" not in gone:
+        columns.append(_Column("caught+\naccused", lambda j: "+".join(str(c.cell(j)) for c in (caught, accused))))
+    if "bytes" not in gone:
+        columns.append(_Column("B/round", lambda j: f"{j.row.bytes_up_per_round:.0f}"))
+    short = "verdict words" in gone
+    return columns + [_Column("verdict", lambda j: _verdict(j, notes, short=short))] * bool(comparison.source)
 
 
 def show(comparison: Comparison, out: Console, files: Sequence[Path] = ()) -> None:
     """Print an experiment: table, notes, statements, where its numbers come from and where they are kept."""
     result = comparison.result
     out.print()
-    out.print(Text(f"{result.experiment}: {result.title}", style="bold"))
+    out.print(Text(f"{plain(result.experiment, 200)}: {plain(result.title, 300)}", style="bold"))
     out.print(comparison_table(comparison, out.width))
     if comparison.source:
         out.print(f"paper: {comparison.source}; {_tally(comparison)}")
+        shown = {column.name: column for column in _fitting(comparison, out.width)[1]}["verdict"]
+        words = dict.fromkeys(str(shown.cell(judged)).split(" [")[0] for judged in comparison.rows)
+        if told := [f"{word} = {MEANING[word]}" for word in words if word in MEANING]:
+            out.print(f"verdict: {', '.join(told)}")
+    elif comparison.changed:
+        out.print(f"the settings differ from the packaged {result.experiment}'s, so nothing is compared")
     for verdict, mark in _note_numbers(comparison).items():
-        out.print(f"  [{mark}] {verdict}")
+        out.print(
+            textwrap.fill(
+                f"  [{mark}] {verdict}", max(out.width, 20), subsequent_indent=" " * 6, break_on_hyphens=False
+            )
+        )
     for statement in comparison.statements:
         out.print(Text(f"  {statement.text}: {statement.verdict}", style=COLOURS.get(statement.status, "")))
     infinite = sum(judged.row.infinite_widths > 0 for judged in comparison.rows)
@@ -115,8 +175,16 @@ def show(comparison: Comparison, out: Console, files: Sequence[Path] = ()) -> No
             f"infinite widths in {infinite} rows: too few scores for this confidence_level; "
             "raise samples or lower the level"
         )
+    clipped = sum(judged.row.clipped_widths > 0 for judged in comparison.rows)
+    if clipped:
+        out.print(
+            f"widths cut at the range's end in {clipped} rows: their intervals may cover too little; "
+            'take a wider range or beyond_range = "exact"'
+        )
+    if _weighing(comparison):
+        out.print('"-" under caught and accused: down_weight leaves nobody out, it gives less weight')
     out.print(
-        f"{result.trials} trials, seed {result.seed}, engine {result.engine} ({result.engine_reason}), "
+        f"{result.trials} trials, seed {result.seed}, {engine_words(result)}, "
         f"{result.seconds:.1f} s, {result.cpu_seconds:.1f} s of CPU"
     )
     if files:
@@ -136,15 +204,31 @@ def listing(experiments: Sequence[Experiment]) -> Table:
     return table
 
 
+def engine_words(result: Result) -> str:
+    """Return engine and reason in plain words; the counted steps stay in result.json."""
+    name = {"readable": "NumPy engine", "compiled": "compiled engine"}.get(result.engine, f"engine {result.engine}")
+    reason = re.sub(r" \(.*?\)", "", result.engine_reason).removesuffix(": not compiled")
+    return f"{name}: {reason}" if reason else name
+
+
+def _weighing(comparison: Comparison) -> set[tuple[str, str, str, str, float]]:
+    """Return the keys of rows whose filter gives weights and leaves nobody out."""
+    methods, rows = comparison.result.spec["methods"], comparison.rows
+    if len(rows) % len(methods):
+        return set()
+    filters = [method["filter"]["name"] for method in methods] * (len(rows) // len(methods))  # rows go attack by attack
+    return {judged.row.key for judged, name in zip(rows, filters, strict=True) if name == "down_weight"}
+
+
 def _width_gap(judged: Judged) -> str:
     published, ours = judged.paper.get("width"), judged.row.width.mean
     return f"{100 * (ours / published - 1):+.1f}%" if published and ours else ""
 
 
-def _verdict(judged: Judged, notes: Mapping[str, int]) -> Text:
+def _verdict(judged: Judged, notes: Mapping[str, int], *, short: bool) -> Text:
     word = "not reproduced" if judged.status == "known" else judged.status
     mark = f" [{notes[judged.verdict]}]" if judged.verdict in notes else ""
-    return Text(word + mark, style=COLOURS.get(judged.status, ""))
+    return Text((SHORT[judged.status] if short else word) + mark, style=COLOURS.get(judged.status, ""))
 
 
 def _note_numbers(comparison: Comparison) -> dict[str, int]:
@@ -171,13 +255,27 @@ def bar(value: float, largest: float, cells: int = 24) -> str:
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
 
 
+def plain(text: str, longest: int = NAME_LIMIT) -> str:
+    """Return a user's text fit for a terminal and a picture: one line, no control characters, not endless.
+
+    >>> plain("a" + chr(7) + "b")
+    'a b'
+    >>> plain("a very long name", 9)
+    'a very l…'
+    """
+    readable = "".join(" " if unicodedata.category(letter) in ("Cc", "Cs", "Co", "Cn") else letter for letter in text)
+    line = " ".join(readable.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
 def attack_title(label: str) -> str:
     """Return an attack's name as a heading."""
+    label = plain(label)
     return f"attack: {label}" if "," in label else f"{label} attack"
 
 
 def row_name(row: Row) -> str:
     """Return a row's method with its sharing ratio, where it shares."""
     if row.share == 0:
-        return row.label
-    return f"{row.method} ({told_share(row.share)})" + (f", {row.variant}" if row.variant else "")
+        return plain(row.label)
+    return f"{plain(row.method, 36)} ({told_share(row.share)})" + (f", {plain(row.variant, 24)}" if row.variant else "")

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import inspect
 import math
 from collections.abc import Callable, Collection, Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from prism_fcp.errors import SettingError, did_you_mean
 from prism_fcp.types import Choice
 
 T = TypeVar("T")
+LARGEST_INT: Final = 2**63 - 1
+_LONG: Final = 80  # characters of a value that a message shows
 
 
 def check_keys(table: Mapping[str, Any], known: Collection[str], where: str) -> None:
     """Raise `SettingError` for the first key that is not known, naming the likely one."""
     for key in table:
         if key not in known:
-            raise SettingError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")
+            raise SettingError(f"{where}: unknown key {shown(key)}{did_you_mean(key[:_LONG], known)}")
 
 
 def build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
@@ -31,27 +34,28 @@ def build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         if not optional and field.name not in table:
             raise SettingError(f"{where}: {field.name} is missing; add `{field.name} = ...`")
-    return cls(**{key: convert(value, hints[key], f"{where}: {key}") for key, value in table.items()})
+    values = {key: convert(value, hints[key], f"{where}: {key}") for key, value in table.items()}
+    try:
+        return cls(**values)
+    except SettingError as error:
+        raise SettingError(f"{where}: {error}") from error
 
 
-def choice(value: Any, registry: Mapping[str, Callable[..., Any]], where: str) -> Choice:
+def choice(value: Any, registry: Mapping[str, Callable[..., Any]], kind: str, where: str) -> Choice:
     """Read `"krum"` or `{name = "krum", suspects = 2}` and check name, arguments and their types."""
     made: Choice = convert(value, Choice, where)
-    if made.name not in registry:
-        raise SettingError(f"{where}: unknown name {made.name!r}{did_you_mean(made.name, registry)}")
-    factory = registry[made.name]
-    check_keys(made.options, list(inspect.signature(factory).parameters), f"{where} {made.name!r}")
-    hints = get_type_hints(factory)
-    options = {
-        key: parameter.default
-        for key, parameter in inspect.signature(factory).parameters.items()
-        if parameter.default is not parameter.empty and parameter.default is not None
-    }  # defaults are written out, so that a stored experiment says all it did
-    for key, option in made.options.items():
-        options[key] = convert(option, hints[key], f"{where} {made.name!r}: {key}")
+    options = dict(made.options)
+    if made.name in registry:
+        factory = registry[made.name]
+        hints = get_type_hints(factory)
+        for key, parameter in inspect.signature(factory).parameters.items():
+            if key in options:
+                options[key] = convert(options[key], hints.get(key, Any), f"{where} {made.name!r}: {key}")
+            elif parameter.default is not parameter.empty and parameter.default is not None:
+                options[key] = parameter.default  # written out, so that a stored experiment says all it did
     checked = Choice(made.name, options)
     try:
-        checked.build(registry, where)
+        checked.build(registry, kind)
     except SettingError as error:
         raise SettingError(f"{where}: {error}") from error
     return checked
@@ -60,13 +64,17 @@ def choice(value: Any, registry: Mapping[str, Callable[..., Any]], where: str) -
 def convert(value: Any, hint: Any, where: str) -> Any:
     """Return `value` as the type that `hint` names; anything else is a `SettingError` that says what was found."""
     origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(value, int) and abs(value) > LARGEST_INT and not isinstance(value, bool):
+        raise SettingError(f"{where} = {shown(value)} is too large; must lie within +-2^63")
+    if hint is Any:  # a factory of the user's own may not say
+        return value
     if origin in (Union, UnionType):
         plain = [argument for argument in arguments if argument is not NoneType]
         return None if value is None else convert(value, plain[0], where)
     if origin is Literal:
         if value not in arguments:
             known = [str(argument) for argument in arguments]
-            raise SettingError(f"{where} = {value!r} is not known{did_you_mean(str(value), known)}")
+            raise SettingError(f"{where} = {shown(value)} is not known{did_you_mean(str(value)[:_LONG], known)}")
         return value
     if origin is tuple:
         return _sequence(value, arguments, where)
@@ -91,7 +99,7 @@ def _sequence(value: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, 
     if arguments[-1] is Ellipsis:
         arguments = (arguments[0],) * len(value)
     if len(value) != len(arguments):
-        raise SettingError(f"{where} = {list(value)} has {len(value)} entries; must have {len(arguments)}")
+        raise SettingError(f"{where} = {shown(list(value))} has {len(value)} entries; must have {len(arguments)}")
     return tuple(convert(entry, argument, where) for entry, argument in zip(value, arguments, strict=True))
 
 
@@ -108,11 +116,29 @@ def _choice(value: Any, where: str) -> Choice:
 
 
 def _wrong(value: Any, where: str, expected: str | None) -> SettingError:
-    found = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
-    shown = value if isinstance(value, int | float) else repr(value)
-    return SettingError(
-        f"{where} = {shown} is {found.get(type(value), 'a table')}; must be {expected or 'another type'}"
-    )
+    original = type(value)
+    found = {
+        bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list", dict: "a table",
+        datetime.date: "a date", datetime.time: "a time", datetime.datetime: "a date and time",
+    }  # fmt: skip
+    value = str(value) if isinstance(value, datetime.date | datetime.time) else value
+    kind = found.get(original, f"of type {original.__name__}")
+    return SettingError(f"{where} = {shown(value)} is {kind}; must be {expected or 'another type'}")
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it: whole where it is short.
+
+    >>> shown("text"), shown(2**100)
+    ("'text'", 'an integer of 101 bits')
+    """
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an integer of {value.bit_length()} bits"
+    try:
+        text = repr(value)
+    except ValueError:  # thousands of digits somewhere inside
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _LONG else f"{text[: _LONG - 20]}... ({len(text)} characters)"
 
 
 def plain(value: Any) -> Any:
@@ -149,5 +175,5 @@ def _literal(value: Any) -> str:
         return "[" + ", ".join(_literal(entry) for entry in value) + "]"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-        return f'"{escaped}"'
+        return '"' + "".join(f"\\u{ord(c):04X}" if c < " " or c == "\x7f" else c for c in escaped) + '"'
     return repr(value)

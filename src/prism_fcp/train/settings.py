@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
-from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.errors import SettingError, did_you_mean, need_number
+from prism_fcp.train.attack import UPDATE_ATTACKS
 from prism_fcp.types import Choice
 
 Coordination: TypeAlias = Literal["client", "common"]
 Download: TypeAlias = Literal["same", "previous", "independent", "full"]
+MOST: Final = 2**31 - 1  # of anything that is counted
+COORDINATIONS: Final[tuple[str, ...]] = get_args(Coordination)
+DOWNLOADS: Final[tuple[str, ...]] = get_args(Download)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,25 +28,34 @@ class Masks:
     coordination: Coordination = "client"
     download: Download = "same"
 
+    def __post_init__(self) -> None:
+        """Refuse what fits a model of no dimension."""
+        need_number("num_shared", self.num_shared, integer=True)
+        for size in self.layers:
+            need_number("layers", size, integer=True)
+        for value, known, what in (
+            (self.coordination, COORDINATIONS, "coordination"),
+            (self.download, DOWNLOADS, "download mask"),
+        ):
+            if value not in known:
+                raise SettingError(f"unknown {what} {value!r}{did_you_mean(value, known)}")
+        if self.layers and min(self.layers) < 1:
+            raise SettingError(f"layers={list(self.layers)}; every layer must be of a positive number of coordinates")
+        if self.layers and not 1 <= self.num_shared <= len(self.layers):
+            raise SettingError(
+                f"num_shared={self.num_shared} layers; must lie in 1..{len(self.layers)}, the number of layers"
+            )
+        if self.num_shared < 1:
+            raise SettingError(f"num_shared={self.num_shared} (M); must be at least 1")
+
     def check(self, dimension: int) -> None:
         """Raise `SettingError` unless these masks fit a model of this dimension."""
-        for value, kind, what in (
-            (self.coordination, Coordination, "coordination"),
-            (self.download, Download, "download mask"),
-        ):
-            if value not in get_args(kind):
-                raise SettingError(f"unknown {what} {value!r}{did_you_mean(value, get_args(kind))}")
-        if self.layers:
-            if min(self.layers) < 1 or sum(self.layers) != dimension:
-                raise SettingError(
-                    f"layers={list(self.layers)} add up to {sum(self.layers)}; they must be positive and add up to "
-                    f"the model's dimension {dimension}"
-                )
-            if not 1 <= self.num_shared <= len(self.layers):
-                raise SettingError(
-                    f"num_shared={self.num_shared} layers; must lie in 1..{len(self.layers)}, the number of layers"
-                )
-        elif not 1 <= self.num_shared <= dimension:
+        if self.layers and sum(self.layers) != dimension:
+            raise SettingError(
+                f"layers={list(self.layers)} add up to {sum(self.layers)}; they must be positive and add up to "
+                f"the model's dimension {dimension}"
+            )
+        if not self.layers and self.num_shared > dimension:
             raise SettingError(
                 f"num_shared={self.num_shared} (M); must lie in 1..{dimension}, the model's dimension D; "
                 f"M={dimension} shares everything"
@@ -60,8 +73,12 @@ class Arm:
     """One way of training: masks and rule. `exchange=False` is a client that learns alone."""
 
     masks: Masks
-    rule: Choice = field(default_factory=lambda: Choice("mean"))
+    rule: Choice = field(default_factory=lambda: Choice("mean"))  # a bare name will do
     exchange: bool = True
+
+    def __post_init__(self) -> None:
+        """Take a rule by its name."""
+        object.__setattr__(self, "rule", Choice.of(self.rule, "rule"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,11 +98,21 @@ class Federation:
     window: int = 200  # the last rounds over which steady-state figures are averaged
     idle_learning: bool = True  # clients that are not selected still take a local step
 
+    def __post_init__(self) -> None:
+        """Take the attack by its name, and refuse settings that cannot work."""
+        object.__setattr__(self, "attack", Choice.of(self.attack, "attack"))
+        self.check()
+
     def check(self) -> None:
         """Raise `SettingError` for the first setting that cannot work, with its limit."""
         for name in ("num_clients", "dimension", "rounds", "window"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name}={getattr(self, name)}; must be at least 1")
+            value = getattr(self, name)
+            need_number(name, value, integer=True)
+            if not 1 <= value <= MOST:
+                raise SettingError(f"{name}={value}; must lie in 1..{MOST}")
+        for name in ("num_participants", "num_byzantine"):
+            need_number(name, getattr(self, name), integer=True)
+        need_number("step_size", self.step_size)
         if not 1 <= self.num_participants <= self.num_clients:
             raise SettingError(
                 f"num_participants={self.num_participants}; must lie in 1..{self.num_clients}, the number of clients"
@@ -97,3 +124,4 @@ class Federation:
             )
         if not self.step_size > 0:
             raise SettingError(f"step_size={self.step_size}; must be positive")
+        self.attack.build(UPDATE_ATTACKS, "training attack")

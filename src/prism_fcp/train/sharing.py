@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from prism_fcp import streams
+from prism_fcp.errors import SettingError, did_you_mean
 from prism_fcp.streams import EVERYONE, Role
-from prism_fcp.train.settings import Masks
+from prism_fcp.train.settings import COORDINATIONS, DOWNLOADS, Masks
 from prism_fcp.types import BoolArray, IntArray
 
 
@@ -30,19 +31,23 @@ class MaskDeck:
 
     def download(self, masks: Masks, round_number: int, clients: IntArray) -> BoolArray:
         """Return the download masks (n, D): the upload's, the one before, an independent draw, or everything."""
-        if masks.download == "full":
-            return np.ones((len(clients), self._dimension), dtype=np.bool_)
-        if masks.download == "independent":
-            return self._deal(masks, Role.DOWNLOAD_MASK, round_number, clients)
-        return self._deal(masks, Role.UPLOAD_MASK, round_number - (masks.download == "previous"), clients)
+        match masks.download:
+            case "same":
+                return self._deal(masks, Role.UPLOAD_MASK, round_number, clients)
+            case "previous":
+                return self._deal(masks, Role.UPLOAD_MASK, round_number - 1, clients)
+            case "independent":
+                return self._deal(masks, Role.DOWNLOAD_MASK, round_number, clients)
+            case "full":
+                return np.ones((len(clients), self._dimension), dtype=np.bool_)
+        raise SettingError(f"unknown download mask {masks.download!r}{did_you_mean(masks.download, DOWNLOADS)}")
 
     def _deal(self, masks: Masks, role: Role, round_number: int, clients: IntArray) -> BoolArray:
         units = len(masks.layers) or self._dimension
         chosen = np.ones((len(clients), units), dtype=np.bool_)
         if masks.num_shared < units:
-            common = masks.coordination == "common"
             chosen[:] = False
-            order = self._order(role, round_number, np.array([EVERYONE]) if common else clients, units)
+            order = self._order(role, round_number, _dealt_to(masks, clients), units)
             np.put_along_axis(
                 chosen, np.broadcast_to(order, (len(clients), units))[:, : masks.num_shared], True, axis=1
             )
@@ -56,6 +61,15 @@ class MaskDeck:
             keys = streams.keys(streams.child(self._trial_key, role, round_number), clients)
             self._orders[address] = streams.order(streams.words(keys, units))
         return self._orders[address]
+
+
+def _dealt_to(masks: Masks, clients: IntArray) -> IntArray:
+    match masks.coordination:
+        case "client":
+            return clients
+        case "common":
+            return np.array([EVERYONE])
+    raise SettingError(f"unknown coordination {masks.coordination!r}{did_you_mean(masks.coordination, COORDINATIONS)}")
 
 
 def participants(trial_key: int, round_number: int, num_clients: int, num_participants: int) -> IntArray:

@@ -1,11 +1,14 @@
-"""Aggregation rules. A new rule is one factory and one line here."""
+"""Aggregation rules. A new rule is one factory and one line here.
+
+A user's own is registered by `RULES["name"] = factory`; `stateless` makes one from a plain function.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from prism_fcp.train.aggregate.krum import krum, multi_krum
-from prism_fcp.train.aggregate.lift import stateless
+from prism_fcp.train.aggregate.lift import packed, stateless
 from prism_fcp.train.aggregate.mean import mean, mean_of_sharers
 from prism_fcp.train.aggregate.order import median, trimmed_mean
 from prism_fcp.types import Rule
@@ -19,4 +22,14 @@ RULES: dict[str, Callable[..., Rule]] = {
     "multi_krum": multi_krum,
 }
 
-__all__ = ["RULES", "krum", "mean", "mean_of_sharers", "median", "multi_krum", "stateless", "trimmed_mean"]
+__all__ = [
+    "RULES",
+    "krum",
+    "mean",
+    "mean_of_sharers",
+    "median",
+    "multi_krum",
+    "packed",
+    "stateless",
+    "trimmed_mean",
+]

@@ -61,8 +61,7 @@ def krum_scores(rows: FloatArray, closest: int) -> FloatArray:
     exact = rows.astype(np.float64)
     n = len(exact)
     squared = np.zeros((n, n))
-    with np.errstate(over="ignore"):  # a finite but absurd upload is infinitely far away, which is the right answer
-        for i in range(n - 1):
-            squared[i, i + 1 :] = squared[i + 1 :, i] = np.square(exact[i + 1 :] - exact[i]).sum(axis=-1)
+    for i in range(n - 1):
+        squared[i, i + 1 :] = squared[i + 1 :, i] = np.square(exact[i + 1 :] - exact[i]).sum(axis=-1)
     np.fill_diagonal(squared, np.inf)  # a client is not its own neighbour
     return np.asarray(np.sort(squared, axis=1)[:, :closest].sum(axis=1)) if n > 1 else np.zeros(1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from prism_fcp.train.aggregate.lift import stateless
-from prism_fcp.types import BoolArray, FloatArray, Rule
+from prism_fcp.train.aggregate.lift import packed
+from prism_fcp.types import FloatArray, IntArray, Rule, Uploads
 
 
 def mean() -> Rule:
@@ -15,7 +15,12 @@ def mean() -> Rule:
 
     Paper: Alg. 1, phase 1.
     """
-    return stateless("mean", lambda rows, sent, previous: (rows.mean(axis=0), None))
+
+    def function(uploads: Uploads) -> tuple[FloatArray, None]:
+        total, count = _add_up(uploads)
+        return (total + (len(uploads) - count) * uploads.previous) / len(uploads), None
+
+    return packed("mean", function)
 
 
 def mean_of_sharers() -> Rule:
@@ -23,10 +28,16 @@ def mean_of_sharers() -> Rule:
 
     Paper: Alg. 1, phase 1 (a variant).
     """
-    return stateless("mean_of_sharers", _mean_of_sharers)
+
+    def function(uploads: Uploads) -> tuple[FloatArray, None]:
+        total, count = _add_up(uploads)
+        return np.where(count > 0, total / np.maximum(count, 1), uploads.previous), None
+
+    return packed("mean_of_sharers", function)
 
 
-def _mean_of_sharers(rows: FloatArray, sent: BoolArray, previous: FloatArray) -> tuple[FloatArray, None]:
-    count = sent.sum(axis=0)
-    total = np.where(sent, rows, 0).sum(axis=0)
-    return np.where(count > 0, total / np.maximum(count, 1).astype(rows.dtype), previous), None
+def _add_up(uploads: Uploads) -> tuple[FloatArray, IntArray]:
+    """Return the sum of what was sent for each coordinate, in float64, and how many sent it."""
+    where, size = uploads.coordinates, len(uploads.previous)
+    total = np.bincount(where, uploads.values, size).astype(np.float64, copy=False)
+    return total, np.bincount(where, minlength=size)

@@ -46,5 +46,4 @@ def _trim(rows: FloatArray, sent: BoolArray, previous: FloatArray, trim: int) ->
     place = np.arange(rows.shape[0])[:, None]
     inside: IntArray = (place >= cut) & (place < count - cut)
     kept = np.maximum(count - 2 * cut, 1).astype(rows.dtype)
-    total = (np.where(inside, ordered, 0) / kept).sum(axis=0)  # divide first: two huge values must not overflow
-    return np.where(count > 0, total, previous)
+    return np.where(count > 0, np.where(inside, ordered, 0).sum(axis=0) / kept, previous)

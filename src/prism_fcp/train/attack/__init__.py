@@ -1,4 +1,7 @@
-"""Attacks on training. A new attack is one factory and one line here."""
+"""Attacks on training. A new attack is one factory and one line here.
+
+A user's own is registered by `UPDATE_ATTACKS["name"] = factory` before the settings that name it are made.
+"""
 
 from __future__ import annotations
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
-from prism_fcp.train.attack.gaussian import check_probability
+from prism_fcp.errors import SettingError, need_number
 from prism_fcp.types import AttackView, FloatArray, UpdateAttack
+
+MOST: Final = 1e15
 
 
 def alie(z: float = 0.5, probability: float = 1.0) -> UpdateAttack:
@@ -16,7 +20,9 @@ def alie(z: float = 0.5, probability: float = 1.0) -> UpdateAttack:
 
     Paper: tab:alie_results.
     """
-    check_probability("alie", probability)
+    need_number("alie attack: z", z)
+    if abs(z) > MOST:
+        raise SettingError(f"alie attack: z={z}; must lie in -{MOST:g}..{MOST:g}")
 
     def forge(view: AttackView) -> FloatArray:
         if view.honest is None or not len(view.honest):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
-from prism_fcp.errors import SettingError
-from prism_fcp.types import UpdateAttack
+from prism_fcp.errors import SettingError, need_number
+from prism_fcp.types import AttackView, FloatArray, UpdateAttack
+
+MOST: Final = 1e30  # louder noise overflows float32, and rules refuse it anyway
 
 
 def gaussian(variance: float = 0.1, probability: float = 0.2) -> UpdateAttack:
@@ -13,16 +16,16 @@ def gaussian(variance: float = 0.1, probability: float = 0.2) -> UpdateAttack:
 
     Paper: sec:training_attack.
     """
-    if variance < 0:
-        raise SettingError(f"gaussian attack: variance={variance}; must be 0 or more")
-    check_probability("gaussian", probability)
+    need_number("gaussian attack: variance", variance)
+    if not 0 <= variance <= MOST:
+        raise SettingError(f"gaussian attack: variance={variance}; must be 0 or more, and at most {MOST:g}")
     spread = math.sqrt(variance)
-    return UpdateAttack(
-        "gaussian", probability, frozenset(), lambda view: view.own + view.own.dtype.type(spread) * view.normals
-    )
 
+    def forge(view: AttackView) -> FloatArray:
+        if view.normals is None:
+            raise SettingError(
+                "gaussian attack: the view lacks 'normals'; hand over everything the attack's `sees` names"
+            )
+        return view.own + view.own.dtype.type(spread) * view.normals
 
-def check_probability(name: str, probability: float) -> None:
-    """Raise `SettingError` unless this is a probability."""
-    if not 0 <= probability <= 1:
-        raise SettingError(f"{name} attack: probability={probability}; must lie in [0, 1]")
+    return UpdateAttack("gaussian", probability, frozenset({"normals"}), forge)

@@ -43,6 +43,7 @@ format: $(STAMP) ## Rewrite the files as `make lint` wants them, where a tool ca
 	@$(BIN)/ruff format .
 
 bench: $(STAMP) ## Run the benchmarks against peers and limits (ARGS="--quick" for a short run).
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
 hooks: $(STAMP) ## Install the pre-commit hooks.

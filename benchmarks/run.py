@@ -1,4 +1,4 @@
-"""`make bench`: measure what issue 2 sets limits to, print each with its limit, exit 1 if one is missed.
+"""`make bench`: measure what the issues set limits to, print each with its limit, exit 1 if one is missed.
 
 CPU time of one thread; what is compared takes turns in one run.
 
@@ -17,6 +17,8 @@ import sys  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 
+import files  # noqa: E402
+import predictors  # noqa: E402
 import simulation  # noqa: E402
 import start  # noqa: E402
 from timing import Line, machine, table  # noqa: E402
@@ -30,6 +32,9 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "startup": start.startup,
     "demo": start.demo,
     "all-tables": start.all_tables,
+    "summarize": files.summarize,
+    "conclude": files.conclude,
+    "predictors": predictors.predictors,
 }
 
 

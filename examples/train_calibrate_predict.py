@@ -37,8 +37,8 @@ print("one reason:", next(iter(calibration.left_out.values())))
 # 3. Predict: an honest client's own model with the common radius.
 client = int(np.flatnonzero(~clients.byzantine)[0])
 predictor = Predictor(lambda x: x @ trained.local_models[client]).conformalize(calibration)
-point, lower, upper = predictor.predict_interval(rng.standard_normal((3, federation.dimension)))
-for middle, low, high in zip(point, lower, upper, strict=True):
+intervals = predictor.predict_interval(rng.standard_normal((3, federation.dimension)))
+for middle, low, high in zip(intervals.point, intervals.lower, intervals.upper, strict=True):
     print(f"prediction {middle:+.2f} in [{low:+.2f}, {high:+.2f}]")
 covered = (residuals(500)[~clients.byzantine] <= calibration.radius).mean()
 print(f"coverage of honest clients {100 * covered:.1f} %, width {calibration.width:.2f}")

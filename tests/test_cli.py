@@ -244,7 +244,9 @@ def test_help_is_quick_and_heavy_imports_wait(here: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", probe], env=environment(), capture_output=True, text=True, cwd=here)
     assert run.stdout.strip().endswith("[]"), run.stdout[-300:]
-    assert "exit codes" in run.stdout and "examples:" in run.stdout
+    assert "exit codes" in run.stdout
+    assert "examples, on simulated federations:" in run.stdout
+    assert "examples, calibrating a model of your own by files:" in run.stdout
 
 
 def test_version_and_python_m(here: Path) -> None:

@@ -20,7 +20,9 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 NAMES = [str(path.relative_to(ROOT)) for path in SOURCES]
 MAX_LINES = 400
 MAX_BYTES = 500_000
-NOT_AT_IMPORT = {"fastdigest", "flwr", "jax", "matplotlib", "numba", "pandas", "rich", "scipy", "torch"}
+NOT_AT_IMPORT = {
+    "cryptography", "fastdigest", "flwr", "jax", "matplotlib", "numba", "pandas", "pyarrow", "rich", "scipy", "torch"
+}  # fmt: skip
 # Flower's caps, because one environment must hold everything: what constraints.txt pins may not pass them.
 CAPS = ("click<9", "cryptography>=50,<51", "packaging<26", "protobuf<7", "rich<15", "typer<0.21")
 UNSAFE_MODULES = {"cPickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}

@@ -183,3 +183,25 @@ def test_folders_that_are_made_are_told_and_taken_away_while_empty(tmp_path: Pat
     with pytest.raises(OutputError, match="shorten the name"):
         io.check_folder(tmp_path / "c" / ("n" * 300))
     assert not (tmp_path / "c").exists()
+
+
+def test_a_file_written_in_parts_appears_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "a"
+    with pytest.raises(KeyboardInterrupt), io.replacing(path) as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert os.listdir(path.parent) == []
+    with io.replacing(path) as file:
+        file.write(b"whole")
+        assert not path.exists()
+    assert path.read_bytes() == b"whole" and os.listdir(path.parent) == ["a"]
+
+
+def test_what_cannot_be_read_in_parts_is_one_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, said in (("", "a folder"), ("pipe", "no file"), ("none", "No such file")):
+        with pytest.raises((DataError, OutputError), match=said), io.reading(tmp_path / name):
+            pass
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(OutputError, match="Input/output error"), io.reading(tmp_path / "a"):
+        raise OSError(5, "Input/output error")  # a disk that fails midway

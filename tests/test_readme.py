@@ -27,6 +27,7 @@ def test_the_program_in_the_readme_runs(tmp_path):
     script.write_text(program)
     names = runpy.run_path(str(script))
     assert sorted(names["calibration"].left_out) == np.flatnonzero(names["clients"].byzantine).tolist()
-    assert (names["lower"] < names["point"]).all() and (names["point"] < names["upper"]).all()
+    lower, upper = names["bounds"][:, :, 0].T
+    assert (lower < names["point"]).all() and (names["point"] < upper).all()
     assert 0.40 < names["calibration"].width < 0.43  # the true model's is 0.404
     assert len([line for line in program.splitlines() if line and not line.startswith("#")]) <= 20

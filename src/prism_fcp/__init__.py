@@ -6,8 +6,9 @@ Three phases, three rooms: `prism_fcp.train` (with `prism_fcp.engines.train` to 
 
 from prism_fcp.data.synthetic import SyntheticLinear
 from prism_fcp.errors import PrismError
+from prism_fcp.evaluation import evaluate
 from prism_fcp.pipeline import CalibrationSettings, Method, Setup, run_trial
-from prism_fcp.predict import Predictor, evaluate
+from prism_fcp.predict import Predictor
 from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice
 

@@ -20,16 +20,23 @@ from typing import Any, NoReturn
 
 from prism_fcp import __version__
 from prism_fcp.errors import PrismError, SettingError, did_you_mean
+from prism_fcp.exchange.arguments import HELP, add_commands
 
 OUT = Path("prism-results")
 LONGEST = 1000  # characters of an error
-EPILOG = """examples:
+EPILOG = """examples, on simulated federations:
   prism-fcp demo                                   a federation under attack, in seconds
   prism-fcp reproduce table-synthetic --quick      five trials of the paper's first table
   prism-fcp reproduce all --out results            every table and figure; interrupt and rerun as you like
   prism-fcp run --example > my.toml                an experiment of your own: edit it, then
   prism-fcp run my.toml
   prism-fcp compare results --check                ours beside the paper's, nothing recomputed
+
+examples, calibrating a model of your own by files:
+  prism-fcp spec --title "length of stay" --model model.bin -o spec.json       the agreement, for every site
+  prism-fcp summarize scores.csv --spec spec.json --client north               a site: its scores in a small file
+  prism-fcp calibrate inbox --spec spec.json -o result                         the coordinator: radii and verdicts
+  prism-fcp report result/calibration.json -o page.html                        what happened, in one page
 
 exit codes: 0 done, 1 internal error, 2 something to mend (one line says what), 3 --check failed, 130 interrupted
 """
@@ -108,7 +115,10 @@ def _dispatch(arguments: list[str]) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    from prism_fcp.lab.commands import COMMANDS  # the method and its tables, only now
+    if options.command in HELP:
+        from prism_fcp.exchange.commands import COMMANDS
+    else:
+        from prism_fcp.lab.commands import COMMANDS  # the method and its tables, only now
 
     return COMMANDS[options.command](options)
 
@@ -159,6 +169,7 @@ def _parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
 
     catalogue = commands.add_parser("list", help="the experiments there are", **style)
     catalogue.add_argument("--json", nargs="?", const="-", metavar="FILE", help="as JSON (to FILE, or standard output)")
+    add_commands(commands.add_parser, style)
     return parser, dict(commands.choices)
 
 

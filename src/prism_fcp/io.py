@@ -11,12 +11,14 @@ import fcntl
 import hashlib
 import json
 import os
+import sqlite3
+import stat
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from prism_fcp.errors import DataError, OutputError
 
@@ -26,27 +28,77 @@ ELSEWHERE: Final = "choose another folder with --out"  # the remedy where a file
 
 def write_bytes(path: Path, payload: bytes, remedy: str = ELSEWHERE) -> None:
     """Put a whole file in its place, or leave what was there."""
-    temporary: str | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as error:
-        raise _unwritable(path, error, remedy) from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+    with replacing(path, remedy) as file:
+        file.write(payload)
 
 
 def write_text(path: Path, text: str, remedy: str = ELSEWHERE) -> None:
     """Put a whole UTF-8 file in its place, or leave what was there."""
     write_bytes(path, text.encode(), remedy)
+
+
+def write_secret(path: Path, payload: bytes) -> None:
+    """Make a new file that its owner alone may read, from its first moment; one that is there is never replaced."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        if isinstance(error, FileExistsError) and os.path.lexists(path):  # and not a file where a folder should be
+            raise OutputError(f"{path} is there already and is never overwritten; choose another name") from error
+        raise _unwritable(path, error, "choose another place") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        path.unlink(missing_ok=True)  # half a secret is none
+        if isinstance(error, OSError):
+            raise _unwritable(path, error, "choose another place") from error
+        raise
+
+
+def read_bytes(path: Path, limit: int, *, secret: bool = False) -> bytes:
+    """Return a file of at most `limit` bytes, no more of it read than that; a `secret` others may read is refused."""
+    try:
+        with path.open("rb") as file:
+            rights = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if secret and rights & 0o077:
+                raise OutputError(f"{path} is open to others (mode {rights:04o}); it must be 0600: chmod 600 it")
+            whole = file.read(limit + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if len(whole) > limit:
+        raise DataError(f"{path}: longer than {limit:,} bytes; is it the right file?")
+    return whole
+
+
+def listing(folder: Path) -> list[Path]:
+    """Return what lies in a folder, by name, hidden files left out."""
+    try:
+        return sorted(place for place in folder.iterdir() if not place.name.startswith("."))
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder, made if it is missing, for one who reads files there and writes them anew."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise _unwritable(folder, error, "choose another folder") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OutputError(f"{folder} is being changed by another command; try again when it is done") from error
+        except OSError as error:
+            raise _unwritable(folder, error, "choose another folder") from error
+        yield
+    finally:
+        os.close(handle)
 
 
 def read_text(path: Path) -> str:
@@ -79,6 +131,48 @@ def digest(files: Mapping[str, Path]) -> str:
     return told.hexdigest()[:16]
 
 
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file's bytes in hex, read in pieces."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file to read it piece by piece; what the system refuses, then or later, is one line."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+            raise DataError(f"cannot read {path}: {'a folder' if path.is_dir() else 'no file'}; name a file")
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+@contextmanager
+def replacing(path: Path, remedy: str = ELSEWHERE) -> Iterator[BinaryIO]:
+    """Open a new file beside `path`; it takes the place of `path` when the block ends well, and is removed else."""
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise _unwritable(path, error, remedy) from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
 def to_json(body: Any, *, compact: bool = False, ascii_only: bool = False) -> str:
     """Return strict JSON: a NaN or Inf left inside is a bug, not a file."""
     layout: dict[str, Any] = {"separators": (",", ":")} if compact else {"indent": 2}
@@ -90,14 +184,22 @@ def write_json(path: Path, kind: str, body: Mapping[str, Any], *, compact: bool 
     write_text(path, to_json({"format": f"prism-fcp/{kind}", "schema": SCHEMA, **body}, compact=compact))
 
 
-def read_json(path: Path, kind: str) -> dict[str, Any]:
-    """Return the body of one of our JSON files, format and schema checked."""
+def read_json(
+    path: Path, kind: str, *, remedy: str = "run the experiment again with --fresh", most_bytes: int | None = None
+) -> dict[str, Any]:
+    """Return the body of one of our JSON files, format and schema checked; none larger than `most_bytes` is read."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if most_bytes is not None and size > most_bytes:
+        raise DataError(f"{path}: {size} bytes; a {kind} file has at most {most_bytes}; is it the right file?")
     text = read_text(path)
     try:
         body = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: broken JSON ({_problem(error)}); delete it and run the experiment again") from error
-    _check_format(path, body, kind)
+        raise DataError(f"{path}: broken JSON ({_problem(error)}); {remedy}") from error
+    _check_format(path, body, kind, remedy)
     return dict(body)
 
 
@@ -230,14 +332,40 @@ class JournalWriter:
             raise
 
 
-def _check_format(path: Path, body: Any, kind: str) -> None:
+def database(path: Path | None, tables: str) -> sqlite3.Connection:
+    """Open an SQLite file with these tables, in memory without a path; what is committed is on the disk."""
+    where = path or "an SQLite database in memory"
+    with database_errors(where):
+        if path is not None:
+            check_folder(path.parent, "choose another file")
+        file = sqlite3.connect(path or ":memory:", timeout=30, isolation_level=None)
+        try:
+            file.execute("PRAGMA journal_mode = WAL")
+            file.execute("PRAGMA synchronous = FULL")
+            file.executescript(tables)
+        except BaseException:
+            file.close()
+            raise
+    return file
+
+
+@contextmanager
+def database_errors(where: object = "the state file") -> Iterator[None]:
+    """Turn what SQLite cannot do into one line."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise OutputError(
+            f"{where}: {error}; is it an SQLite file, in a folder that can be written, on a disk with room?"
+        ) from error
+
+
+def _check_format(path: Path, body: Any, kind: str, remedy: str = "run the experiment again with --fresh") -> None:
     found = body.get("format") if isinstance(body, dict) else None
     if found != f"prism-fcp/{kind}":
         raise DataError(f"{path}: format {found!r}; expected 'prism-fcp/{kind}'; is it the right file?")
     if body.get("schema") != SCHEMA:
-        raise DataError(
-            f"{path}: schema {body.get('schema')!r}; this version reads {SCHEMA}; run the experiment again with --fresh"
-        )
+        raise DataError(f"{path}: schema {body.get('schema')!r}; this version reads {SCHEMA}; {remedy}")
 
 
 def _unreadable(path: Path, error: OSError) -> OutputError:

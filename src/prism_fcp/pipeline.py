@@ -13,10 +13,11 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from prism_fcp.calibrate.attack import SCORE_ATTACKS
-from prism_fcp.calibrate.filter import FILTERS, Filter
+from prism_fcp.calibrate.filter import FILTERS
+from prism_fcp.calibrate.histogram import characterize
+from prism_fcp.calibrate.judgement import Filter
 from prism_fcp.calibrate.quantile import pool
 from prism_fcp.calibrate.span import Span
-from prism_fcp.calibrate.summary import characterize
 from prism_fcp.data.synthetic import Population
 from prism_fcp.errors import DivergedError
 from prism_fcp.scoring import CalibrationDraws, Conclusion, Received, sample_points, scoring_models

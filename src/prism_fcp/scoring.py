@@ -10,10 +10,10 @@ import numpy as np
 
 from prism_fcp import streams
 from prism_fcp.calibrate.attack import ScoreAttack, ScoreAttackView
+from prism_fcp.calibrate.histogram import histogram
 from prism_fcp.calibrate.radius import bracket, conformal_radius
 from prism_fcp.calibrate.sketch import tdigest_quantile
 from prism_fcp.calibrate.span import RANGES, Range, Span
-from prism_fcp.calibrate.summary import histogram
 from prism_fcp.data.synthetic import Population, residuals_by_law, residuals_by_samples
 from prism_fcp.setup import CalibrationSettings
 from prism_fcp.streams import Role

@@ -8,7 +8,8 @@ from typing import Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from prism_fcp.calibrate.attack import SCORE_ATTACKS
-from prism_fcp.calibrate.filter import FILTERS, FilterContext
+from prism_fcp.calibrate.filter import FILTERS
+from prism_fcp.calibrate.judgement import FilterContext
 from prism_fcp.calibrate.quantile import Correction, rank
 from prism_fcp.calibrate.radius import BeyondRange
 from prism_fcp.calibrate.span import RANGES

@@ -63,7 +63,7 @@ def test_the_default_needs_no_setting() -> None:
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99, 0.999])
 def test_the_default_range_leaves_room_for_the_level(level: float) -> None:
     result = calibrate(draw(8).scores, confidence_level=level, filter=keep_all())  # no warning
-    assert result.radius <= result.span.upper
+    assert result.radius <= result.edges[-1]
 
 
 def test_one_absurd_score_stops_the_paper_range_with_a_remedy_and_no_other() -> None:

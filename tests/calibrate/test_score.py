@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from prism_fcp.calibrate import SCORES, absolute_residual
+from prism_fcp.calibrate.score import normalised_residual
 from prism_fcp.errors import DataError
 
 
@@ -49,3 +50,27 @@ def test_overflow_is_said() -> None:
 
 def test_registry() -> None:
     assert SCORES["absolute_residual"] is absolute_residual
+
+
+def test_normalised_residual_golden() -> None:
+    told = normalised_residual([3.0, 0.0], [1.0, 1.0], [4.0, 0.5])
+    assert told.tolist() == [0.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], [1.0], [0.0]), "normalised_residual: 1 of 1 entries of sigma are not positive and finite"),
+        (([1.0], [1.0], [-1.0]), "1 of 1 entries of sigma"),
+        (([1.0], [1.0], [np.inf]), "1 of 1 entries of sigma"),
+        (([1.0], [1.0], [np.nan]), "1 of 1 entries of sigma"),
+        (([1.0, 2.0], [1.0, 2.0], [1.0]), r"sigma has shape \(1,\), y \(2,\)"),
+        (([1.0], [1.0], ["a"]), "sigma has dtype"),
+        (([np.nan], [1.0], [1.0]), "normalised_residual: 1 of 1 entries of y are NaN"),
+        (([], [], []), "normalised_residual: y is empty"),
+        (([1e300], [0.0], [1e-300]), "sigma overflows"),
+    ],
+)
+def test_normalised_residual_refuses(arguments, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        normalised_residual(*arguments)

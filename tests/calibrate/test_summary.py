@@ -1,101 +1,80 @@
 from __future__ import annotations
 
-from bisect import bisect_right
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
+from tests.calibrate.sites import MODEL, NOW, spec
 
-from prism_fcp.calibrate import Span, characterize, histogram
-from prism_fcp.errors import DataError, SettingError
+from prism_fcp.calibrate.grid import LinearGrid, LogGrid
+from prism_fcp.calibrate.summary import lowest_places, merge_small, summarize
+from prism_fcp.errors import DataError
 
-
-def test_golden() -> None:
-    # edges 0, .5, 1, 1.5, 2: 0 and .49 in the first, .5 opens the second, 2 and all above close the last
-    assert histogram([np.array([0.0, 0.49, 0.5, 2.0, 9.0])], Span(2.0), 4).tolist() == [[2, 1, 0, 2]]
-    # the overflow bin takes what lies above 2, and not 2 itself
-    assert histogram([np.array([0.0, 0.49, 0.5, 2.0, 9.0])], Span(2.0, True), 4).tolist() == [[2, 1, 0, 1, 1]]
+counts = st.lists(st.integers(0, 9), min_size=2, max_size=30).map(lambda found: np.array(found, dtype=np.int64))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_zero_is_in_the_first_bin_and_one_in_the_last(dtype: type) -> None:
-    # Rob-FCP's published histogram puts 0 in bin -1, the last: all-zero and all-one clients look alike.
-    counts = histogram(np.array([[0, 0], [1, 1]], dtype=dtype), Span(1.0), 100)
-    assert counts[0, 0] == 2 and counts[1, 99] == 2
-    shares = characterize(counts)
-    assert np.linalg.norm(shares[0] - shares[1]) == pytest.approx(np.sqrt(2))  # as far apart as the simplex allows
+def test_a_summary_says_what_was_counted_and_for_what() -> None:
+    agreed = spec(grid=LogGrid(2, -1, 1))  # edges 0, .5, .75, 1, 1.5, 2, inf
+    made = summarize(np.array([0.1, 0.6, 0.6, 5.0]), agreed, "Zürich", created=NOW)
+    assert made.counts.tolist() == [1, 2, 0, 0, 0, 1] and made.size == 4
+    assert (made.client, made.spec, made.model) == ("Zürich", agreed.hash, MODEL)
+    assert made.created == "2026-11-19T12:00:00Z" and made.key == made.signature == ""
 
 
-def test_a_score_on_an_edge_opens_its_bin() -> None:
-    # 0.29·100 is 28.999999999999996 in floating point; the bin of 0.29 is 29 all the same
-    for h in range(100):
-        assert histogram([np.array([h / 100])], Span(1.0), 100)[0, h] == 1
+def test_blocks_count_as_one_array_does() -> None:
+    scores = np.abs(np.random.default_rng(0).standard_normal(1000))
+    whole = summarize(scores, spec(), "a", created=NOW)
+    blocks = summarize((scores[start : start + 77] for start in range(0, 1000, 77)), spec(), "a", created=NOW)
+    assert whole.counts.tolist() == blocks.counts.tolist()
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    data=st.data(),
-    bins=st.integers(2, 200),
-    upper=st.floats(1e-6, 1e6),
-    overflow=st.booleans(),
-    dtype=st.sampled_from([np.float32, np.float64]),
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (np.array([]), "no scores"),
+        (np.array([1.0, np.nan]), "the first at position 1"),
+        (np.array([1.0, -1.0]), "negative"),
+        (np.array([1j]), "dtype complex"),
+        (np.array([[1.0]]), "2 dimensions"),
+        (np.array(["1.0"]), "dtype <U3"),
+        ([np.ones(5), np.array([np.inf])], "after the first 5"),
+        (np.ones(11), "11 scores; the spec believes no client more than 10"),
+    ],
 )
-def test_equals_the_definition_on_and_beside_edges(
-    data: st.DataObject, bins: int, upper: float, overflow: bool, dtype: type
-) -> None:
-    edges = Span(upper, overflow).edges(bins)
-    picks = data.draw(st.lists(st.integers(0, bins), min_size=1, max_size=30))
-    base = edges[picks].astype(dtype)
-    scores = np.concatenate([base, np.nextafter(base, dtype(np.inf)), np.maximum(np.nextafter(base, dtype(-1)), 0)])
-    want = np.zeros(bins + overflow, dtype=int)
-    for score in scores.astype(float).tolist():
-        last = bins if overflow and score > upper else bins - 1
-        want[min(bisect_right(edges.tolist(), score) - 1, last) if score < upper else last] += 1
-    got = histogram([scores], Span(upper, overflow), bins)[0]
-    np.testing.assert_array_equal(got, want)
+def test_scores_that_are_none(scores: object, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        summarize(scores, spec(most_scores=10), "a")  # type: ignore[arg-type]
 
 
-@settings(deadline=None)
-@given(
-    hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 40)), elements=st.floats(0, 1e12)),
-    st.integers(2, 64),
-    st.booleans(),
-)
-def test_counts_add_up_and_shapes_agree(scores: np.ndarray, bins: int, overflow: bool) -> None:
-    counts = histogram(scores, Span(3.0, overflow), bins)
-    assert counts.dtype == np.int64
-    np.testing.assert_array_equal(counts.sum(axis=1), scores.shape[1])
-    np.testing.assert_array_equal(histogram(list(scores), Span(3.0, overflow), bins), counts)
+@pytest.mark.parametrize("name", ["", "a/b", "../a", ".a", "a\nb", "x" * 101, 5])
+def test_a_name_that_is_none(name: str) -> None:
+    with pytest.raises(DataError):
+        summarize(np.ones(3), spec(), name)
 
 
-def test_ragged_across_blocks() -> None:
-    rng = np.random.default_rng(0)
-    ragged = [rng.exponential(size=int(n)) for n in rng.integers(0, 4000, size=60)]
-    counts = histogram(ragged, Span(2.0), 10)
-    for own, row in zip(ragged, counts, strict=True):
-        want = np.histogram(np.minimum(own, 2.0), bins=Span(2.0).edges(10))[0]  # NumPy closes the last bin too
-        np.testing.assert_array_equal(row, want)
+def test_merging_by_hand() -> None:
+    # from below: 1 + 1 = 2 < 3, and 2 more make 4 in bin 3; bin 5 holds 3 of its own; 1 at the top joins them there
+    merged = merge_small(np.array([1, 0, 1, 2, 0, 3, 0, 1]), 3)
+    assert merged.counts.tolist() == [0, 0, 0, 4, 0, 0, 0, 4]
+    assert (merged.moved, merged.bins) == (2 + 3, 3)
+    assert lowest_places(merged.counts).tolist() == [4, 0, 0, 0, 4, 0, 0, 0]
+    assert merge_small(np.array([1, 0, 1, 0]), 3).counts.tolist() == [0, 0, 2, 0]  # fewer than three in all
 
 
-def test_shares() -> None:
-    np.testing.assert_array_equal(characterize(np.array([[1, 3], [5, 5]])), [[0.25, 0.75], [0.5, 0.5]])
-    shares = characterize(np.array([[0.25, 0.75]]))
-    np.testing.assert_array_equal(characterize(shares), shares)
+@given(counts, st.integers(1, 12))
+def test_merged_counts_lie_between_the_lowest_places_and_their_own(own: np.ndarray, least: int) -> None:
+    merged = merge_small(own, least)
+    assert merged.counts.sum() == own.sum()
+    told = merged.counts[merged.counts > 0]
+    assert (told >= least).all() or len(told) == 1
+    assert (np.cumsum(merged.counts) <= np.cumsum(own)).all()  # nothing sinks: no quantile becomes smaller
+    if own.any():
+        assert (np.cumsum(lowest_places(merged.counts)) >= np.cumsum(own)).all()
+    places = np.flatnonzero(own)
+    if places.size:
+        assert 0 <= merged.bins <= places[-1] - places[0] and 0 <= merged.moved <= own.sum()
 
 
-def test_errors_name_the_client() -> None:
-    with pytest.raises(DataError, match="client 'b' has no scores"):
-        characterize(np.array([[1, 2], [0, 0]]), ["a", "b"])
-    with pytest.raises(DataError, match="client 1 has negative, NaN or infinite counts"):
-        characterize(np.array([[1.0, 2.0], [np.nan, 0.0]]))
-    with pytest.raises(DataError, match="client 0 has negative"):
-        characterize(np.array([[3, -1], [1, 1]]))
-    with pytest.raises(DataError, match="must be"):
-        characterize(np.ones(3))
-    for bad in (np.nan, np.inf, -1.0):
-        with pytest.raises(DataError, match="1 of client 1's 2 scores are negative, NaN or infinite"):
-            histogram([np.ones(2), np.array([1.0, bad])], Span(1.0), 10)
-    with pytest.raises(SettingError, match="bins=1; must be at least 2"):
-        histogram([np.ones(2)], Span(1.0), 1)
+def test_merging_is_what_the_spec_says() -> None:
+    agreed = spec(grid=LinearGrid(10.0, 10), least_count=2)
+    assert summarize(np.array([0.5, 1.5, 7.5, 7.6]), agreed, "a").counts.tolist() == [0, 2, 0, 0, 0, 0, 0, 2, 0, 0]

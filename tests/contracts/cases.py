@@ -149,6 +149,7 @@ FILTER_ROWS = {
     "keep_all": {},
     "known_count": {"suspects": 3},
     "mad": {},
+    "cautious": {},
     "estimated_count": {"method": "gap"},
     "down_weight": {},
 }

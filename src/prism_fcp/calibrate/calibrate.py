@@ -7,130 +7,161 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil
-from typing import Final, TypeAlias, TypeVar
+from fractions import Fraction
+from math import ceil, inf
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from prism_fcp.calibrate.filter import FILTERS, Filter, FilterContext, mad
+from prism_fcp.calibrate.calibration import Calibration, ClientId, LevelRadius, capped, level_from_counts
+from prism_fcp.calibrate.cautious import cautious
+from prism_fcp.calibrate.cells import compared
+from prism_fcp.calibrate.filter import FILTERS
+from prism_fcp.calibrate.grid import LogGrid
+from prism_fcp.calibrate.histogram import histogram
+from prism_fcp.calibrate.judgement import Filter, FilterContext
+from prism_fcp.calibrate.masses import pool_counts
 from prism_fcp.calibrate.quantile import (
     ClippedScoresWarning,
     Correction,
     Level,
     exact_level,
+    warn_too_few,
 )
-from prism_fcp.calibrate.radius import BeyondRange, bracket, conformal_radius
+from prism_fcp.calibrate.radius import BeyondRange, bracket, check_beyond, conformal_radius
+from prism_fcp.calibrate.select import select
 from prism_fcp.calibrate.span import RANGES, Range, ScoreArray, Span, high_quantile
-from prism_fcp.calibrate.summary import histogram
 from prism_fcp.errors import DataError, SettingError
-from prism_fcp.types import Choice, Verdict
+from prism_fcp.types import Choice, IntArray, Verdict
 
-ClientId: TypeAlias = "int | str"
 T = TypeVar("T")
 MOST_BINS: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """A radius with everything that led to it. Arrays follow `client_ids`, the clients whose scores were usable."""
-
-    radius: float
-    bracket: tuple[float, float]  # the bin the radius lies in, from the kept clients' counts alone
-    verdict: Verdict
-    client_ids: tuple[ClientId, ...]
-    weights: NDArray[np.float64]  # what each score of a client counts for: the verdict's weight, and the cap
-    refused: Mapping[ClientId, str]  # clients whose scores could not be read, and why
-    num_scores: int  # scores of kept clients
-    rank: int  # which smallest of them; with weights between 0 and 1, the mass it must reach, rounded up
-    span: Span
-    counts: NDArray[np.int64]
-    confidence_level: float
-
-    @property
-    def width(self) -> float:
-        """Return the width of every interval, twice the radius."""
-        return 2 * self.radius
-
-    @property
-    def left_out(self) -> dict[ClientId, str]:
-        """Return every client that does not count, with the reason: unusable scores, or the filter's verdict."""
-        judged = zip(self.client_ids, self.verdict.kept, self.verdict.reasons, strict=True)
-        return {**self.refused, **{name: reason for name, kept, reason in judged if not kept}}
 
 
 def calibrate(
     scores: Mapping[ClientId, ArrayLike] | Sequence[ArrayLike],
     *,
-    confidence_level: Level = 0.9,
+    confidence_level: Level | Sequence[Level] = 0.9,
     filter: Filter | str | None = None,
     range: Range | Span | str | None = None,
-    bins: int = 100,
+    bins: int | None = None,
     correction: Correction = "n+1",
     beyond_range: BeyondRange = "exact",
     cap: float | None = 3.0,
     suspects: int | None = None,
     evidence: Mapping[ClientId, float] | None = None,
 ) -> Calibration:
-    """Return the conformal radius of the clients a filter keeps.
+    """Return the conformal radius of the clients a filter keeps, for one confidence level or several.
 
-    `filter` is `mad()` unless given, and `range` a `high_quantile` ten times closer to 1 than the confidence level
-    (0.99 for 0.9); a `Span` in its place is a range from an earlier pilot pass. Both may be given by name, as in
-    an experiment file.
+    `filter` is `cautious()` unless given; `suspects` and `evidence` reach it as its context. It may be given by name,
+    as in an experiment file, and so may `range`.
 
-    Clipping at the range shapes what the filter sees. It moves the radius only if the conformal rank falls among
-    scores above the range, and then never in silence (`ClippedScoresWarning`). `beyond_range` says what the radius
-    is in that case: "exact", the score itself, which covers; "infinite", as a server that sees counts alone must
-    say; or "clip", the range's end, the paper's min{r, R_max}, right only where a pilot pass proved that no honest
-    score is larger.
+    Clients are compared on the log grid's cells, which need no range, unless a `range` or `bins` are given: then on
+    that many equal bins (100) of a range taken from the scores, `high_quantile` if none is named, or of a `Span` from
+    an earlier pilot pass. Clipping at a range shapes what the filter sees. It moves the radius only if the conformal
+    rank falls among scores above the range, and then never in silence (`ClippedScoresWarning`). `beyond_range` says
+    what the radius is in that case: "exact", the score itself, which covers; "infinite", as a server that sees counts
+    alone must say; or "clip", the range's end, the paper's min{r, R_max}, right only where a pilot pass proved that no
+    honest score is larger.
 
     `cap` bounds what one client counts for: at most `cap` times the median client's number of scores, so that nobody
-    owns the quantile by sending, or claiming, a million of them; None lets every score count. `suspects` and
-    `evidence` reach the filter as its context.
+    owns the quantile by sending, or claiming, a million of them; None lets every score count.
 
     Paper: Alg. 1, phase 2
     """
-    level = exact_level(confidence_level)
-    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or not 2 <= bins <= MOST_BINS:
+    levels = _levels(confidence_level)
+    number = 100 if bins is None else bins
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 2 <= number <= MOST_BINS:
         raise SettingError(f"calibrate: bins={bins!r}; must be an integer in 2..{MOST_BINS}")
-    usable, refused = _usable(scores)
-    ids = tuple(usable)
-    rows = list(usable.values())
-    sizes = np.array([own.size for own in rows])
-    chosen = _chosen(filter, FILTERS, "filter") or mad()
+    check_beyond(beyond_range)
+    chosen = _chosen(filter, FILTERS, "filter") or cautious()
+    grid = LogGrid() if range is None and bins is None else None
+    usable, refused, counts = _usable(scores, grid)
+    told = _Told(tuple(usable), list(usable.values()), refused, levels, correction, cap)
+    context = FilterContext(told.ids, suspects, evidence or {})
+    if grid is not None:
+        return _on_log_grid(told, chosen, context, grid, np.array(counts))
     if isinstance(range, Span):
         span = range
     else:
-        span = (_chosen(range, RANGES, "range") or high_quantile(float(1 - (1 - level) / 10)))(rows)
-    counts = histogram(rows, span, bins)
-    context = FilterContext(ids, suspects, evidence or {})
-    verdict = chosen(counts, sizes, context)
-    weights = np.asarray(verdict.weights, dtype=np.float64)
-    if cap is not None:
-        if not (isinstance(cap, int | float) and cap >= 1):
-            raise SettingError(
-                f"calibrate: cap={cap!r}; must be at least 1 (the median client counts in full), or None"
-            )
-        weights = weights * np.minimum(1, cap * np.median(sizes) / sizes)
-    radius, beyond, pooled = conformal_radius(
-        rows, weights, span, confidence_level=confidence_level, correction=correction, beyond_range=beyond_range
-    )
-    if beyond:
-        _warn_beyond(span, radius, beyond_range)
-    return Calibration(
-        radius=radius,
-        bracket=bracket(pooled, radius, counts, weights, span, bins),
-        weights=weights,
-        verdict=verdict,
-        client_ids=ids,
-        refused=refused,
-        num_scores=int(sizes[weights > 0].sum()),
-        rank=ceil(pooled.target / pooled.unit),
-        span=span,
-        counts=counts,
-        confidence_level=float(level),
-    )
+        ten_times_closer = float(1 - (1 - max(levels.values())) / 10)
+        span = (_chosen(range, RANGES, "range") or high_quantile(ten_times_closer))(told.rows)
+    return _on_range(told, chosen, context, span, int(number), beyond_range)
+
+
+class _Told(NamedTuple):
+    """What calibration works on, whatever the bins."""
+
+    ids: tuple[ClientId, ...]
+    rows: list[ScoreArray]
+    refused: dict[ClientId, str]
+    levels: dict[Level, Fraction]
+    correction: Correction
+    cap: float | None
+
+    def result(
+        self,
+        levels: list[LevelRadius],
+        verdict: Verdict,
+        weights: NDArray[np.float64],
+        edges: NDArray[np.float64],
+        counts: IntArray,
+    ) -> Calibration:
+        return Calibration(
+            levels=tuple(levels), verdict=verdict, client_ids=self.ids, sizes=self.sizes, weights=weights,
+            refused=self.refused, edges=edges, counts=counts, correction=self.correction, cap=self.cap,
+        )  # fmt: skip
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.array([own.size for own in self.rows])
+
+
+def _on_log_grid(
+    told: _Told, chosen: Filter, context: FilterContext, grid: LogGrid, counts: NDArray[np.int64]
+) -> Calibration:
+    """Let the counts say where each radius lies: only that bin's scores are ordered."""
+    verdict = chosen(compared(counts, told.sizes, None), told.sizes, context)
+    weights = capped(np.asarray(verdict.weights, dtype=np.float64), told.sizes, told.cap, "calibrate")
+    pool = pool_counts(counts, weights, told.correction)
+    reached, found = np.cumsum(pool.counts), []
+    for wanted in told.levels:
+        one = level_from_counts(pool, grid.edges, wanted)
+        if one.bracket == (inf, inf):
+            warn_too_few(pool.mass / pool.unit, wanted, one.rank, stacklevel=4)
+        else:
+            low, high = one.bracket
+            below = int(reached[np.searchsorted(grid.edges, low) - 1]) if low > 0 else 0
+            one = one._replace(radius=select(told.rows, pool.parts, low, high, below, pool.rank(wanted)))
+        found.append(one)
+    return told.result(found, verdict, weights, grid.edges, counts)
+
+
+def _on_range(
+    told: _Told, chosen: Filter, context: FilterContext, span: Span, bins: int, beyond_range: BeyondRange
+) -> Calibration:
+    """Count on equal bins of a range, as the paper does; radii are of the scores themselves."""
+    counts = histogram(told.rows, span, bins)
+    verdict = chosen(counts, told.sizes, context)
+    weights = capped(np.asarray(verdict.weights, dtype=np.float64), told.sizes, told.cap, "calibrate")
+    found = []
+    for wanted, level in told.levels.items():
+        radius, beyond, pooled = conformal_radius(
+            told.rows, weights, span, confidence_level=wanted, correction=told.correction, beyond_range=beyond_range
+        )
+        if beyond:
+            _warn_beyond(span, radius, beyond_range)
+        ends = bracket(pooled, radius, counts, weights, span, bins)
+        found.append(LevelRadius(float(level), radius, ends, ceil(pooled.target / pooled.unit)))
+    return told.result(found, verdict, weights, span.edges(bins), counts)
+
+
+def _levels(wanted: Level | Sequence[Level]) -> dict[Level, Fraction]:
+    asked: list[Any] = [*wanted] if isinstance(wanted, list | tuple) else [wanted]
+    if not asked:
+        raise SettingError("calibrate: no confidence level; give at least one, such as 0.9")
+    return {level: exact_level(level) for level in asked}
 
 
 def _chosen(value: T | str | None, registry: Mapping[str, Callable[..., T]], kind: str) -> T | None:
@@ -151,21 +182,31 @@ def _warn_beyond(span: Span, radius: float, beyond_range: BeyondRange) -> None:
     warnings.warn(
         f"the conformal rank falls among scores above the range {span.upper:.6g}: {meaning}; use a wider range",
         ClippedScoresWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 
 def _usable(
-    scores: Mapping[ClientId, ArrayLike] | Sequence[ArrayLike],
-) -> tuple[dict[ClientId, ScoreArray], dict[ClientId, str]]:
+    scores: Mapping[ClientId, ArrayLike] | Sequence[ArrayLike], grid: LogGrid | None
+) -> tuple[dict[ClientId, ScoreArray], dict[ClientId, str], list[NDArray[np.int64]]]:
+    """Return the clients whose scores can be used, why the others' cannot, and the counts on the grid."""
     listed = isinstance(scores, Sequence) or (isinstance(scores, np.ndarray) and scores.ndim > 0)
     if isinstance(scores, str | bytes) or not (isinstance(scores, Mapping) or listed):
         raise DataError(f"calibrate: scores are {type(scores).__name__}; give one array a client, in a list or by name")
     named = scores.items() if isinstance(scores, Mapping) else enumerate(scores)
     usable: dict[ClientId, ScoreArray] = {}
     refused: dict[ClientId, str] = {}
+    counts: list[NDArray[np.int64]] = []
     for name, sent in named:
         own, problem = _check(sent)
+        if not problem:
+            try:
+                if grid is not None:
+                    counts.append(grid.count(own))
+                elif not (own.min() >= 0 and own.max() < inf):
+                    problem = _trouble(own)
+            except DataError:
+                problem = _trouble(own)
         if problem:
             refused[name] = f"refused: {problem}"
         else:
@@ -174,7 +215,7 @@ def _usable(
         first = next(iter(refused.items()), None)
         detail = f"; client {first[0]!r} was {first[1]}" if first else "; no client sent any"
         raise DataError(f"calibrate: none of {len(refused)} clients sent scores that can be used{detail}")
-    return usable, refused
+    return usable, refused, counts
 
 
 def _check(sent: ArrayLike) -> tuple[ScoreArray, str]:
@@ -193,11 +234,11 @@ def _check(sent: ArrayLike) -> tuple[ScoreArray, str]:
         return nothing, "there are no scores; at least one is needed"
     if own.dtype not in (np.float32, np.float64):
         own = own.astype(np.float64)
-    finite = np.isfinite(own)
-    if not finite.all():
-        bad = np.flatnonzero(~finite)
-        return nothing, f"{bad.size} of {own.size} scores are NaN or infinite, the first at position {bad[0]}"
-    if own.min() < 0:
-        bad = np.flatnonzero(own < 0)
-        return nothing, f"{bad.size} of {own.size} scores are negative, the first at position {bad[0]}"
     return own, ""
+
+
+def _trouble(own: ScoreArray) -> str:
+    bad = np.flatnonzero(~np.isfinite(own))
+    what = "NaN or infinite" if bad.size else "negative"
+    bad = bad if bad.size else np.flatnonzero(own < 0)
+    return f"{bad.size} of {own.size} scores are {what}, the first at position {bad[0]}"

@@ -68,7 +68,7 @@ def rank(n: int, confidence_level: Level, correction: Correction = "n+1", num_cl
     """
     if n < 0:
         raise SettingError(f"rank: n={n} scores; must be 0 or more")
-    return ceil((n + _extra(correction, num_clients)) * exact_level(confidence_level))
+    return ceil((n + extra_scores(correction, num_clients)) * exact_level(confidence_level))
 
 
 class Pooled(NamedTuple):
@@ -116,16 +116,11 @@ def pool(
     chosen = scores[kept] if isinstance(scores, np.ndarray) else [s for s, k in zip(scores, kept, strict=True) if k]
     sizes = np.array([len(own) for own in chosen], dtype=np.int64)
     mass = int((parts[kept] * sizes).sum())
-    _extra(correction, len(scores))  # refuses an unknown correction
+    extra_scores(correction, len(scores))  # refuses an unknown correction
     extra = unit if correction == "n+1" else max(int(parts.sum()), unit)
     target = ceil((mass + extra) * exact_level(confidence_level))
     if target > mass:
-        warnings.warn(
-            f"{mass / unit:g} scores cannot give confidence {confidence_level}: rank {target / unit:g} is needed; the "
-            "radius is infinite; collect more scores or lower the level",
-            TooFewScoresWarning,
-            stacklevel=3,
-        )
+        warn_too_few(mass / unit, confidence_level, target / unit, stacklevel=4)
         return Pooled(inf, target, mass, unit)
     flat = chosen.reshape(-1) if isinstance(chosen, np.ndarray) else np.concatenate(chosen)
     if unit == 1:
@@ -138,10 +133,24 @@ def pool(
     return Pooled(radius, target, mass, unit)
 
 
-def whole_parts(weights: FloatArray) -> tuple[NDArray[np.int64], int]:
-    """Return `(parts, unit)`, weights as multiples of 1/unit: rounded to 2^-32, never to zero, or exactly 0 and 1."""
-    parts = np.maximum(np.rint(weights * UNIT).astype(np.int64), weights > 0)
-    return (parts, UNIT) if (parts % UNIT).any() else (parts // UNIT, 1)
+def warn_too_few(scores: float, confidence_level: Level, rank: float, *, stacklevel: int) -> None:
+    """Warn that the radius is infinite, and why."""
+    warnings.warn(
+        f"{scores:g} scores cannot give confidence {confidence_level}: rank {rank:g} is needed; the radius is "
+        "infinite; collect more scores or lower the level",
+        TooFewScoresWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def whole_parts(weights: FloatArray, most: int = 0) -> tuple[NDArray[np.int64], int]:
+    """Return `(parts, unit)`, weights as multiples of 1/unit: rounded to 2^-32, never to zero, or exactly 0 and 1.
+
+    Where `most` scores in all would make more than 2^62 parts of that size, the parts are larger.
+    """
+    unit = min(UNIT, 1 << max(62 - most.bit_length(), 0))
+    parts = np.maximum(np.rint(weights * unit).astype(np.int64), weights > 0)
+    return (parts, unit) if (parts % unit).any() else (parts // unit, 1)
 
 
 def _weighted(ordered: FloatArray, scores: ClientScores, parts: NDArray[np.int64], target: int) -> float:
@@ -183,7 +192,8 @@ def bracket_from_histogram(counts: IntArray, edges: NDArray[np.floating], rank: 
     return float(edges[bin_]), float(edges[bin_ + 1])
 
 
-def _extra(correction: str, num_clients: int | None) -> int:
+def extra_scores(correction: str, num_clients: int | None) -> int:
+    """Return how many scores the correction adds for the test point; an unknown one is refused."""
     if correction == "n+1":
         return 1
     if correction != "n+K":

@@ -38,12 +38,17 @@ def conformal_radius(
 
     Paper: Alg. 1, phase 2
     """
-    if beyond_range not in get_args(BeyondRange):
-        raise SettingError(f"unknown beyond_range {beyond_range!r}{did_you_mean(beyond_range, get_args(BeyondRange))}")
+    check_beyond(beyond_range)
     pooled = pool(scores, weights, confidence_level, correction)
     if pooled.radius <= span.upper or pooled.radius == inf:
         return Radius(pooled.radius, False, pooled)
     return Radius({"clip": span.upper, "infinite": inf, "exact": pooled.radius}[beyond_range], True, pooled)
+
+
+def check_beyond(beyond_range: object) -> None:
+    """Raise `SettingError` for an unknown meaning of what lies beyond the range."""
+    if beyond_range not in get_args(BeyondRange):
+        raise SettingError(f"unknown beyond_range {beyond_range!r}{did_you_mean(beyond_range, get_args(BeyondRange))}")
 
 
 def bracket(

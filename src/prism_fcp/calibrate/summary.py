@@ -1,100 +1,129 @@
-"""What a client's scores look like to the server: counts in bins, and the same as shares."""
+"""One client's calibration in one small record: counts of its scores on the agreed bins, and nothing else.
+
+The server derives all it needs from these counts, the filter's view as well as the quantile, so no client can send an
+honest histogram beside a poisoned sketch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_fcp.calibrate.span import ClientScores, Span
-from prism_fcp.errors import DataError, SettingError
-from prism_fcp.types import FloatArray, IntArray
+from prism_fcp.calibrate.names import check_name
+from prism_fcp.calibrate.span import ScoreArray
+from prism_fcp.calibrate.spec import CalibrationSpec, stamp
+from prism_fcp.errors import DataError, PrismError
 
-BLOCK_SCORES: Final = 24_576  # scores counted at a time: their temporaries stay in the cache
+
+@dataclass(frozen=True, eq=False)
+class ClientSummary:
+    """What a client says of its scores. `spec` and `model` are hashes: what it counted for, and of which model."""
+
+    client: str
+    spec: str
+    model: str
+    counts: NDArray[np.int64]  # one a bin of the spec's grid
+    created: str  # a moment in UTC, whole seconds
+    key: str = ""  # fingerprint of the key it is signed with
+    signature: str = ""  # in hex
+
+    @property
+    def size(self) -> int:
+        """Return the number of scores."""
+        return int(self.counts.sum())
 
 
-def histogram(scores: ClientScores, span: Span, bins: int) -> NDArray[np.int64]:
-    """Count each client's scores in `bins` equal bins of [0, upper]: (K, bins), or (K, bins + 1) with overflow.
+class Merged(NamedTuple):
+    """What merging small counts did."""
 
-    Bin h holds edges[h] <= score < edges[h+1]; the last one is closed and takes what lies above, unless there is an
-    overflow bin. A score of zero is in bin 0 (published code puts it in the last bin, where zeros and ones look
-    alike). `scores` is a (K, n) array or one array a client.
+    counts: NDArray[np.int64]
+    moved: int  # scores that are told in a higher bin than theirs
+    bins: int  # the most bins one of them rose by
 
-    >>> histogram([np.array([0.0, 0.25, 1.0, 7.0])], Span(1.0), 4)
-    array([[1, 1, 0, 2]])
 
-    Paper: sec:calib-mitig, v_{k,h}; Alg. 1, phase 2
+def summarize(
+    scores: ScoreArray | Iterable[ScoreArray],
+    spec: CalibrationSpec,
+    client: str,
+    *,
+    created: datetime | None = None,
+) -> ClientSummary:
+    """Count a client's scores, an array or blocks of one, on the spec's bins.
+
+    Paper: sec:calib-mitig, v_{k,h}; Alg. 1, phase 2 (one upload in place of v_k and Q_k)
     """
-    if bins < 2:
-        raise SettingError(f"histogram: bins={bins}; must be at least 2, one bin makes all clients look alike")
-    columns = bins + span.overflow
-    counts = np.empty((len(scores), columns), dtype=np.int64)
-    total = sum(len(own) for own in scores)
-    step = max(BLOCK_SCORES * len(scores) // max(total, 1), 1)
-    for start in range(0, len(scores), step):
-        block = scores[start : start + step]
-        sizes = [len(own) for own in block]
-        flat = block.reshape(-1) if isinstance(block, np.ndarray) else np.concatenate(block)
-        if flat.dtype != np.float32 or bins > 10_000:
-            flat = flat.astype(np.float64, copy=False)
-        if flat.size and not (flat.min() >= 0 and flat.max() < np.inf):  # written so that NaN fails too
-            _name_bad(scores)
-        cells = _bin_index(flat, span, bins) + np.repeat(np.arange(len(sizes)) * columns, sizes)
-        counts[start : start + step] = np.bincount(cells, minlength=len(sizes) * columns).reshape(-1, columns)
+    check_name(client)
+    counts = count(scores, spec)
+    size = int(counts.sum())
+    if size == 0:
+        raise DataError("summarize: there are no scores; at least one is needed")
+    if size > spec.most_scores:
+        raise DataError(f"summarize: {size:,} scores; the spec believes no client more than {spec.most_scores:,}")
+    moment = stamp(created or datetime.now(UTC))
+    return ClientSummary(client, spec.hash, spec.model, merge_small(counts, spec.least_count).counts, moment)
+
+
+def count(scores: ScoreArray | Iterable[ScoreArray], spec: CalibrationSpec) -> NDArray[np.int64]:
+    """Return the counts of scores that come as an array or in blocks; errors say where in all of them."""
+    counts, seen = np.zeros(len(spec.grid.edges) - 1, dtype=np.int64), 0
+    for block in [scores] if isinstance(scores, np.ndarray) else scores:
+        own = np.asarray(block)
+        if own.dtype.kind not in "fiu" or own.ndim != 1:
+            raise DataError(
+                f"summarize: scores have dtype {own.dtype} and {own.ndim} dimensions; numbers in one needed"
+            )
+        try:
+            if own.size:
+                counts += spec.grid.count(own.astype(np.float64, copy=False))
+        except PrismError as error:
+            where = f" (counted after the first {seen:,})" if seen else ""
+            raise DataError(f"summarize: {error}{where}") from error
+        seen += own.size
     return counts
 
 
-def _bin_index(flat: FloatArray, span: Span, bins: int) -> NDArray[np.int64]:
-    """Return each score's bin. The edges decide; a product would put 0.29 x 100 = 28.999999999999996 one bin low.
+def merge_small(counts: NDArray[np.int64], least: int) -> Merged:
+    """Return counts none of which lies between 0 and `least`: from below, small ones rise until they suffice together.
 
-    The product, lowered by more than its rounding, is the bin or the one below it; comparing with that bin's
-    ceiling, in the scores' own type, settles which.
+    Scores only ever rise, so no quantile becomes smaller; what is too few at the top joins the group below it there,
+    at the top. A client with fewer than `least` scores in all tells them in one bin.
     """
-    kind = flat.dtype.type
-    exact = span.edges(bins)[1 : bins + 1]
-    ceilings = exact.astype(kind)
-    ceilings = np.where(ceilings < exact, np.nextafter(ceilings, kind(np.inf)), ceilings)
-    ceilings[-1] = np.inf
-    if span.overflow:  # the smallest number above the range
-        nearest = kind(span.upper)
-        ceilings[-1] = nearest if float(nearest) > span.upper else np.nextafter(nearest, kind(np.inf))
-    within = np.minimum(flat, kind(span.upper)) if flat.size and flat.max() > span.upper else flat
-    scale = kind(bins / span.upper * (1 - 4 * float(np.finfo(kind).eps)))
-    index = (within * scale).astype(np.int32).astype(np.int64)
-    index += flat >= ceilings.take(index)
-    return index
+    if least <= 1:
+        return Merged(counts, 0, 0)
+    merged = np.zeros_like(counts)
+    held, bottom, moved, rise = 0, 0, 0, 0
+    last_bin, last_bottom = -1, 0
+    for place in np.flatnonzero(counts).tolist():
+        bottom = place if held == 0 else bottom
+        held += int(counts[place])
+        if held >= least:
+            merged[place] = held
+            moved += held - int(counts[place])
+            rise = max(rise, place - bottom)
+            last_bin, last_bottom, held = place, bottom, 0
+    if held:
+        top = int(np.flatnonzero(counts)[-1])
+        if last_bin >= 0:
+            moved -= int(merged[last_bin] - counts[last_bin])
+            held, bottom = held + int(merged[last_bin]), last_bottom
+            merged[last_bin] = 0
+        merged[top] = held
+        moved += held - int(counts[top])
+        rise = max(rise, top - bottom)
+    return Merged(merged, moved, rise)
 
 
-def characterize(counts: IntArray | FloatArray, client_ids: Sequence[int | str] | None = None) -> NDArray[np.float64]:
-    """Turn counts (K, H) into shares: each row on the simplex. Rows that are shares already stay as they are.
+def lowest_places(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return merged counts with each group where its lowest score may have been: just above the group below.
 
-    Paper: sec:calib-mitig, v_k in Delta^H
+    Between these and the counts as they were told lies what merging hides.
     """
-    table = np.asarray(counts, dtype=np.float64)
-    if table.ndim != 2 or 0 in table.shape:
-        raise DataError(f"characterize: counts have shape {table.shape}; must be (clients, bins), neither of them 0")
-    totals = table.sum(axis=1)
-    if not (table.min() >= 0 and totals.max() < np.inf):
-        bad = int(np.flatnonzero(~(np.isfinite(totals) & (table >= 0).all(axis=1)))[0])
-        raise DataError(f"characterize: client {_name(bad, client_ids)} has negative, NaN or infinite counts")
-    if totals.min() == 0:
-        bad = int(np.flatnonzero(totals == 0)[0])
-        raise DataError(f"characterize: client {_name(bad, client_ids)} has no scores; leave it out of the filter")
-    shares: NDArray[np.float64] = table / totals[:, None]
-    return shares
-
-
-def _name(position: int, client_ids: Sequence[int | str] | None) -> str:
-    return repr(position if client_ids is None else client_ids[position])
-
-
-def _name_bad(scores: ClientScores) -> None:
-    for client, own in enumerate(scores):
-        bad = np.count_nonzero(~np.isfinite(own)) + np.count_nonzero(np.asarray(own) < 0)
-        if bad:
-            raise DataError(
-                f"histogram: {bad} of client {client}'s {len(own)} scores are negative, NaN or infinite; "
-                "leave this client out"
-            )
+    lowered = np.zeros_like(counts)
+    told = np.flatnonzero(counts)
+    lowered[np.concatenate(([0], told[:-1] + 1))] = counts[told]
+    return lowered

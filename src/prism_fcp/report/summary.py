@@ -7,7 +7,7 @@ from math import inf
 from typing import Any, Final
 
 from prism_fcp.errors import counted
-from prism_fcp.report.words import number, percent, sentence, text, value
+from prism_fcp.report.words import GAP, number, percent, sentence, text, value
 
 Body = Mapping[str, Any]
 NAMED: Final = 10  # clients left out, and refused ones, named in the summary; the rest stand in the table
@@ -87,20 +87,30 @@ def _left_out(body: Body) -> str:
         if not rows:
             continue
         items = "".join(
-            f"<li><b>{text(row['client'])}</b>: {sentence(_bare(row['reason']))}{_kind(row)}</li>" for row in rows[:NAMED]
+            f"<li><b>{text(row['client'])}</b>: {sentence(_bare(row['reason']))}</li>" for row in rows[:NAMED]
         )
         more = f"<li>and {len(rows) - NAMED:,} more, in <a href='#clients'>the table</a>.</li>" if rows[NAMED:] else ""
-        told.append(f"<h4>{heading}: {counted(len(rows), 'client')}</h4><ul>{items}{more}</ul>")
+        told.append(f"<h4>{heading}: {counted(len(rows), 'client')}</h4><ul>{items}{more}</ul>{_kinds(rows)}")
     if not told:
         return "<h3>Who does not count, and why</h3><p>Nobody: every client that sent a summary counts in full.</p>"
     return "<h3>Who does not count, and why</h3>" + "".join(told)
 
 
-def _kind(row: Body) -> str:
-    """Return what kind of difference it is, where the audit says so."""
-    likeness = row.get("likeness")
-    told = likeness.get("sentence") if isinstance(likeness, Mapping) else None
-    return f" {sentence(told)}" if isinstance(told, str) else ""
+def _kinds(rows: Sequence[Body]) -> str:
+    """Return what kinds of difference these are, each said once, where the audit says so."""
+    kinds: dict[str, list[str]] = {}
+    for row in rows:
+        likeness = row.get("likeness")
+        told = likeness.get("sentence") if isinstance(likeness, Mapping) else None
+        if isinstance(told, str):
+            kinds.setdefault(told, []).append(str(row["client"]))
+    items = []
+    for told, clients in list(kinds.items())[:NAMED]:
+        who = text(clients[0]) if len(clients) == 1 else counted(len(clients), "client")
+        items.append(f"<li>{who}: {sentence(told)}</li>")
+    more = len(kinds) - NAMED
+    rest = f"<li>and {counted(more, 'other kind')}: see each client's details.</li>" if more > 0 else ""
+    return f"<p>What the numbers show of it, and what they do not:</p><ul>{''.join(items)}{rest}</ul>" if items else ""
 
 
 def _reliable(body: Body, evaluation: Body | None) -> str:
@@ -120,7 +130,7 @@ def _reliable(body: Body, evaluation: Body | None) -> str:
     sure = percent(certificate["confidence"])
     found = certificate["levels"][0] if certificate["levels"] else {"rows": [], "guards": []}
     rows = [row for row in found["rows"] if row["liars"] == 0] + [row for row in found["rows"] if row["liars"]][:1]
-    items += [f"With {sure} confidence: {text(row['sentence'])}." for row in rows]
+    items += [f"With {sure} confidence: {text(row['sentence']).replace(' %', GAP + '%')}." for row in rows]
     guards = [guard for guard in found["guards"] if value(guard["price"]) not in (None, inf)]
     if guards and radius not in (None, inf):
         best = min(guards, key=lambda guard: abs((value(guard["fraction"]) or 0) - 0.05))

@@ -53,7 +53,8 @@ function drawVerdicts() {
   const perRow = Math.max(1, Math.floor((byId("verdict-plot").clientWidth - 100) / 11));
   const lane = !inRows && refused.length ? 26 + 11 * Math.ceil(Math.min(refused.length, 600) / perRow) : 0;
   const { drawing, width, plot } = canvas("verdict-plot", bottom + 44 + lane, verdictWords(judged, refused, threshold), {
-    role: "group", "aria-describedby": "verdict-caption verdict-keys",
+    // Chromium lets Tab stop at a drawing that listens for focus; the marks are what should be reached.
+    role: "group", tabindex: -1, "aria-describedby": "verdict-caption verdict-keys",
   });
   const { scale, at, from, to, zeros, words } = scoreScale(judged.map((client) => client.score), threshold, gutter + 8, width - 12);
 
@@ -96,7 +97,7 @@ function drawVerdicts() {
     const mark = marks[k];
     mark.node = svg("path", {
       d: shape(mark.client.status, mark.r), transform: `translate(${mark.x.toFixed(1)} ${mark.y.toFixed(1)})`,
-      class: `mark ${CLASSES[mark.client.status]}${mark.r < 3 ? " small" : ""}`, role: "button",
+      class: `mark ${CLASSES[mark.client.status]}${clients.length > 600 ? " small" : ""}`, role: "button",
       tabindex: k === current ? 0 : -1, "data-mark": k, "aria-label": markWords(mark.client).join(", "),
     });
     layer.append(mark.node);

@@ -59,7 +59,7 @@ def make(path: Path, size: int) -> int:
 
 def stream(path: Path, columns: list[str]) -> None:
     """Read a file into a histogram; print rows, CPU seconds and peak memory."""
-    from prism_fcp.exchange.columns import open_columns
+    from prism_fcp.data.columns import open_columns
 
     edges = np.concatenate(([0.0], np.geomspace(2.0**-30, 2.0**30, 3841), [np.inf]))
     counts = np.zeros(len(edges) - 1, dtype=np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from prism_fcp.calibrate.histogram import histogram
 from prism_fcp.calibrate.radius import bracket, conformal_radius
 from prism_fcp.calibrate.sketch import tdigest_quantile
 from prism_fcp.calibrate.span import RANGES, Range, Span
+from prism_fcp.data.clients import ClientData
 from prism_fcp.data.synthetic import Population, residuals_by_law, residuals_by_samples
 from prism_fcp.setup import CalibrationSettings
 from prism_fcp.streams import Role
 from prism_fcp.train.loop import Trained
 from prism_fcp.types import BoolArray, FloatArray, IntArray
+
+Clients: TypeAlias = Population | ClientData
 
 
 class Received(NamedTuple):
@@ -42,7 +45,7 @@ class Conclusion(NamedTuple):
 class CalibrationDraws:
     """The randomness of a trial's phases 2 and 3, shared by every model that is scored."""
 
-    population: Population
+    population: Clients
     settings: CalibrationSettings
     range: Range
     calibration: FloatArray  # (K, n) standard normals
@@ -50,16 +53,15 @@ class CalibrationDraws:
     attack: FloatArray  # (B, n), or nothing where no attack sees normals
 
     @classmethod
-    def of(
-        cls, population: Population, settings: CalibrationSettings, attacks: Iterable[ScoreAttack]
-    ) -> CalibrationDraws:
+    def of(cls, population: Clients, settings: CalibrationSettings, attacks: Iterable[ScoreAttack]) -> CalibrationDraws:
         """Draw them from the population's key."""
 
         def normals(role: Role, clients: int, samples: int) -> FloatArray:
             rng = streams.generator(streams.child(population.key, role))
             return rng.standard_normal((clients, samples), dtype=np.float32)
 
-        by_law = len(population.byzantine) if settings.scores == "law" else 0
+        drawn = isinstance(population, Population) and settings.scores == "law"
+        by_law = len(population.byzantine) if drawn else 0
         noisy = int(population.byzantine.sum()) if any("normals" in attack.sees for attack in attacks) else 0
         return cls(
             population,
@@ -70,10 +72,12 @@ class CalibrationDraws:
             normals(Role.SCORE_ATTACK, noisy, settings.samples),
         )
 
-    def score(self, models: FloatArray) -> Scored:
-        """Return the scores of the models (K, D), one model a client."""
+    def score(self, models: FloatArray, bins: int | None = None) -> Scored:
+        """Return the scores of the models (K, D), one model a client, counted in so many bins (the settings')."""
 
         def residuals(role: Role, normals: FloatArray) -> FloatArray:
+            if isinstance(self.population, ClientData):
+                return np.stack(self.population.residuals(models, role))
             if self.settings.scores == "law":
                 return residuals_by_law(self.population, models, normals)
             rng = streams.generator(streams.child(self.population.key, role))
@@ -81,9 +85,10 @@ class CalibrationDraws:
 
         calibration = residuals(Role.CALIBRATION, self.calibration)
         span = self.range(calibration)
-        counts = histogram(calibration, span, self.settings.bins)
+        bins = bins or self.settings.bins
+        counts = histogram(calibration, span, bins)
         test = residuals(Role.TEST, self.test)[~self.population.byzantine]
-        return Scored(self, calibration, counts, span, test)
+        return Scored(self, calibration, counts, span, test, bins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ class Scored:
     counts: IntArray  # (K, H)
     span: Span  # of the true scores
     honest_test: FloatArray  # (K - B, n_test)
+    bins: int
     concluded: dict[tuple[str, bytes], Conclusion] = field(default_factory=dict)
 
     def receive(self, label: str, attack: ScoreAttack) -> Received:
@@ -104,9 +110,9 @@ class Scored:
         reported[byzantine] = attack.forge(self._view(attack))
         if settings.pilot == "reported":
             span = self.draws.range(reported)
-            counts = histogram(reported, span, settings.bins)
+            counts = histogram(reported, span, self.bins)
         elif byzantine.any():
-            counts[byzantine] = histogram(reported[byzantine], span, settings.bins)
+            counts[byzantine] = histogram(reported[byzantine], span, self.bins)
         return Received(label, reported, counts, span)
 
     def conclude(self, received: Received, weights: FloatArray) -> Conclusion:
@@ -133,7 +139,7 @@ class Scored:
             beyond_range=settings.beyond_range,
         )
         if settings.quantile == "histogram":
-            radius = bracket(pooled, radius, received.counts, weights, received.span, settings.bins)[1]
+            radius = bracket(pooled, radius, received.counts, weights, received.span, self.bins)[1]
         elif settings.quantile == "tdigest":
             radius = tdigest_quantile(
                 list(np.minimum(received.scores[weights > 0], received.span.upper)),
@@ -157,17 +163,19 @@ class Scored:
         )
 
 
-def scoring_models(result: Trained | None, model: str, population: Population) -> FloatArray:
-    """Return the model (K, D) each client scores with: its own, the global one, or, untrained, the truth."""
+def scoring_models(result: Trained | None, model: str, population: Clients) -> FloatArray:
+    """Return the model (K, D) each client scores with: its own, the global one, or, untrained, the best there is."""
     shape = (len(population.byzantine), len(population.truth))
     if result is None:
-        return np.broadcast_to(population.truth, shape)
+        return np.broadcast_to(population.oracle() if isinstance(population, ClientData) else population.truth, shape)
     return result.local_models if model == "local" else np.broadcast_to(result.global_model, shape)
 
 
-def sample_points(population: Population, models: FloatArray, points: int) -> tuple[FloatArray, FloatArray]:
+def sample_points(population: Clients, models: FloatArray, points: int) -> tuple[FloatArray, FloatArray]:
     """Return targets and predictions of a few test samples of the first honest client, for a picture."""
     client = int(np.flatnonzero(~population.byzantine)[0])
+    if isinstance(population, ClientData):
+        return population.points(models, client, points)
     rng = streams.generator(streams.child(population.key, Role.TEST, 1))
     inputs = population.inputs(rng.standard_normal((points, *models.shape), dtype=np.float32))
     targets = population.targets(inputs, rng.standard_normal((points, len(models)), dtype=np.float32))

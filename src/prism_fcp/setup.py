@@ -13,8 +13,10 @@ from prism_fcp.calibrate.judgement import FilterContext
 from prism_fcp.calibrate.quantile import Correction, rank
 from prism_fcp.calibrate.radius import BeyondRange
 from prism_fcp.calibrate.span import RANGES
-from prism_fcp.data.synthetic import SyntheticLinear
+from prism_fcp.data.clients import ClientData
+from prism_fcp.data.synthetic import Population, SyntheticLinear
 from prism_fcp.errors import SettingError, did_you_mean, need_number
+from prism_fcp.tables import TableData
 from prism_fcp.train.loop import check_arms
 from prism_fcp.train.settings import Arm, Federation
 from prism_fcp.types import Choice
@@ -68,6 +70,7 @@ class Method:
     arm: Arm | None
     filter: Choice  # a bare name will do
     scoring_model: ScoringModel = "local"
+    bins: int | None = None  # of this row's histograms; None: the calibration's
 
     def __post_init__(self) -> None:
         """Take a filter by its name."""
@@ -78,11 +81,19 @@ class Method:
 class Setup:
     """Everything a trial needs but its seed."""
 
-    population: SyntheticLinear
+    population: SyntheticLinear | TableData
     federation: Federation
     calibration: CalibrationSettings
     attacks: tuple[tuple[str, Choice], ...]  # (label, score attack)
     methods: tuple[Method, ...]
+
+    def draw(self, seed: int, trial: int) -> Population | ClientData:
+        """Draw one trial's clients."""
+        size = self.federation
+        if isinstance(self.population, TableData):
+            samples, tests = self.calibration.samples, self.calibration.test_samples
+            return self.population.draw(size.num_clients, size.num_byzantine, seed, trial, samples, tests)
+        return self.population.draw(size.num_clients, size.dimension, size.num_byzantine, seed, trial)
 
     def check(self) -> None:
         """Raise `SettingError` for the first setting that cannot work, before anything is computed."""
@@ -110,6 +121,8 @@ class Setup:
                     f"method {method.name!r}: clients that never share have no global model to score with; "
                     "use scoring model 'local'"
                 )
+            if method.bins is not None and method.bins < 2:
+                raise SettingError(f"method {method.name!r}: bins={method.bins}; must be at least 2")
             method.filter.build(FILTERS, "filter").weigh(shares, sizes, self.context)  # a bad count shows here
 
     def _check_size(self) -> None:

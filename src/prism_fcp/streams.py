@@ -39,6 +39,10 @@ class Role(IntEnum):
     TEST = 10
     SCORE_ATTACK = 11
     RULE = 12
+    PARTITION = 13
+    START = 14
+    CENTRAL = 15
+    SAMPLES = 16
 
 
 def key(seed: int, *path: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,49 @@ class Choice:
         if needed:
             raise SettingError(f"{kind} {self.name!r} needs {', '.join(needed)}")
         return factory(**self.options)
+
+
+class Layer(NamedTuple):
+    """A named stretch of a model's flat vector."""
+
+    name: str
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """Return how many parameters it has."""
+        return self.stop - self.start
+
+
+class Model(Protocol):
+    """What is trained: a flat vector of parameters that predicts one number for each input.
+
+    Leading axes broadcast: `predict` takes models (..., P) and inputs (..., n, D) to (..., n), `gradient` takes targets
+    (..., n) too and returns (..., P), the gradient of half the mean squared error.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the kind of model, as settings name it."""
+        ...
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the stretches of the flat vector, in order; the last one's stop is its length."""
+        ...
+
+    def init(self, key: int) -> FloatArray:
+        """Return the parameters (P,) training starts from."""
+        ...
+
+    def predict(self, models: FloatArray, inputs: FloatArray) -> FloatArray:
+        """Return predictions."""
+        ...
+
+    def gradient(self, models: FloatArray, inputs: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return the gradient of half the mean squared error."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from prism_fcp.types import Choice
 from .cases import ARMS, ATTACK_ROWS, ENGINE_CASES, RULE_ROWS, changed
 
 pytest.importorskip("numba")
+pytest.importorskip("jax")
 OTHERS = [name for name in ENGINES if name != "readable"]
 EXACT = ("coordinates_per_round", "injections", "refusals", "weakened_rounds", "diverged_at")
 METRICS = ("a_posteriori_mse", "global_msd", "local_msd", "injected_energy")

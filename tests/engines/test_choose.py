@@ -139,5 +139,7 @@ def test_engines_refuse_the_same_settings():
         for engine in ENGINES.values():
             with pytest.raises(SettingError, match=message):
                 engine(population, FEDERATION, [arm])
-    assert [len(engine(population, FEDERATION, [])) for engine in ENGINES.values()] == [0, 0]
+    assert {name: len(engine(population, FEDERATION, [])) for name, engine in ENGINES.items()} == dict.fromkeys(
+        ENGINES, 0
+    )
     assert np.isfinite(ENGINES["compiled"](population, FEDERATION, ARMS)[0].global_model).all()

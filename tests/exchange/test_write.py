@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from prism_fcp.data.columns import open_columns
 from prism_fcp.errors import DataError, OutputError, SettingError
-from prism_fcp.exchange.columns import open_columns
 from prism_fcp.exchange.write import SUFFIXES, write_table
 
 NAMES = ["id", "prediction", "lower_90"]

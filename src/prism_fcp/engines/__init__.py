@@ -9,9 +9,9 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from prism_fcp.engines.encode import obstacle
+from prism_fcp.engines.encode import foreign, obstacle
 from prism_fcp.errors import MissingExtraError, SettingError, did_you_mean
-from prism_fcp.train.loop import Draws, Stream, Trained, train_readable
+from prism_fcp.train.loop import Batches, Clients, Draws, Stream, Trained, train_readable
 from prism_fcp.train.settings import Arm, Federation
 
 # `engine(population, federation, arms, draws=None) -> list[Trained]`. Without draws an engine uses normals of its own,
@@ -37,12 +37,27 @@ def train_compiled(
     Paper: Alg. 1, phase 1.
     """
     _need_numba()
+    if isinstance(population, Batches):
+        raise SettingError("engine 'compiled' knows no clients with rows of a table; use 'xla', 'readable' or 'auto'")
     from prism_fcp.engines.compiled import train
 
     return train(population, federation, arms, draws)
 
 
-ENGINES: dict[str, Engine] = {"readable": train_readable, "compiled": train_compiled}
+def train_xla(
+    population: Clients, federation: Federation, arms: Sequence[Arm], draws: Draws | None = None
+) -> list[Trained]:
+    """Train every arm on one data stream with JAX; see `engines/xla.py`, which is imported only now.
+
+    Paper: Alg. 1, phase 1.
+    """
+    _need_jax()
+    from prism_fcp.engines.xla import train
+
+    return train(population, federation, arms, draws)
+
+
+ENGINES: dict[str, Engine] = {"readable": train_readable, "compiled": train_compiled, "xla": train_xla}
 
 
 def amount_of_work(federation: Federation, num_arms: int, trials: int = 1) -> int:
@@ -50,16 +65,25 @@ def amount_of_work(federation: Federation, num_arms: int, trials: int = 1) -> in
     return federation.rounds * federation.num_clients * federation.dimension * num_arms * trials
 
 
-def choose(engine: str, work: int, federation: Federation | None = None, arms: Sequence[Arm] = ()) -> Chosen:
+def choose(
+    engine: str, work: int, federation: Federation | None = None, arms: Sequence[Arm] = (), *, rows: bool = False
+) -> Chosen:
     """Turn `auto` into the name of an engine, or check the name given, and say why.
 
     `auto` goes by the amount of work alone, never by what happens to be cached, so that one command gives the same
-    numbers everywhere. Give the settings too, and what the compiled engine does not know is found out before it starts.
+    numbers everywhere. `rows`: clients hold rows of a table. Give the settings too, and what the compiled engine does
+    not know is found out before it starts.
     """
     problem = obstacle(federation, arms) if federation is not None else None
+    if rows:
+        problem = "clients that hold rows of a table are not what the compiled engine knows"
     if engine == AUTO:
         if work < COMPILE_FROM:
             return Chosen("readable", f"a small job ({work:.1e} of {COMPILE_FROM:.1e} coordinate steps): not compiled")
+        if rows and federation is not None and not foreign(federation, arms):
+            if has_jax():
+                return Chosen("xla", f"a large job ({work:.1e} coordinate steps) of clients with data")
+            return Chosen("readable", "jax is not installed; pip install 'prism-fcp[jax]' would be faster")
         if problem is not None:
             return Chosen("readable", f"{problem}: only the readable engine runs it")
         if not has_numba():
@@ -67,6 +91,10 @@ def choose(engine: str, work: int, federation: Federation | None = None, arms: S
         return Chosen("compiled", f"a large job ({work:.1e} coordinate steps)")
     if engine not in ENGINES:
         raise SettingError(f"unknown engine {engine!r}{did_you_mean(engine, [AUTO, *ENGINES])}")
+    if engine == "xla":
+        _need_jax()
+        if federation is not None and (strange := foreign(federation, arms)):
+            raise SettingError(f"engine 'xla': {strange}; use engine 'readable' or 'auto'")
     if engine == "compiled":
         _need_numba()
         if problem is not None:
@@ -75,19 +103,30 @@ def choose(engine: str, work: int, federation: Federation | None = None, arms: S
 
 
 def train(
-    population: Stream, federation: Federation, arms: Sequence[Arm], engine: str = AUTO, draws: Draws | None = None
+    population: Clients, federation: Federation, arms: Sequence[Arm], engine: str = AUTO, draws: Draws | None = None
 ) -> list[Trained]:
     """Train every arm on one data stream with the engine that suits the job, or the one named.
 
     Paper: Alg. 1, phase 1.
     """
-    chosen = choose(engine, amount_of_work(federation, len(arms)), federation, arms)
+    work = amount_of_work(federation, len(arms))
+    chosen = choose(engine, work, federation, arms, rows=isinstance(population, Batches))
     return ENGINES[chosen.name](population, federation, arms, draws)
 
 
 def has_numba() -> bool:
     """Return whether numba is installed, without importing it."""
     return importlib.util.find_spec("numba") is not None
+
+
+def has_jax() -> bool:
+    """Return whether jax is installed, without importing it."""
+    return importlib.util.find_spec("jax") is not None
+
+
+def _need_jax() -> None:
+    if not has_jax():
+        raise MissingExtraError("engine 'xla' needs jax: pip install 'prism-fcp[jax]', or use engine 'readable'")
 
 
 _REMEDY: Final = "pip install 'prism-fcp[fast]'"
@@ -106,8 +145,10 @@ __all__ = [
     "Engine",
     "amount_of_work",
     "choose",
+    "has_jax",
     "has_numba",
     "train",
     "train_compiled",
     "train_readable",
+    "train_xla",
 ]

@@ -34,8 +34,8 @@ def train(population: Stream, federation: Federation, arms: Sequence[Arm], draws
     Paper: Alg. 1, phase 1.
     """
     check_arms(federation, arms)
-    check_known(federation, arms)
     check_shapes(population, federation, draws)
+    check_known(federation, arms)
     width = -(-federation.dimension // LANES) * LANES
     clients = _clients(population, federation, width)
     tables = Arms(*encode_arms(arms, federation.dimension))

@@ -50,8 +50,20 @@ class EncodedArms(NamedTuple):
     unit_of: NDArray[np.int64]
 
 
+def foreign(federation: Federation, arms: Sequence[Arm]) -> str | None:
+    """Return which rule or attack is not the package's own, or None: those have a form in Python alone."""
+    if attack.UPDATE_ATTACKS.get(federation.attack.name, attack.none) not in _ATTACKS:
+        return f"training attack {federation.attack.name!r} is not one of the package's own"
+    for arm in arms:
+        if aggregate.RULES.get(arm.rule.name, aggregate.mean) not in _RULES:
+            return f"rule {arm.rule.name!r} is not one of the package's own"
+    return None
+
+
 def obstacle(federation: Federation, arms: Sequence[Arm]) -> str | None:
     """Return what in these settings the compiled engine does not know, or None."""
+    if federation.local_steps != 1 or federation.batch_size != 1 or federation.momentum:
+        return "steps on batches, or with momentum, are not what the compiled engine knows"
     if attack.UPDATE_ATTACKS.get(federation.attack.name, attack.none) not in _ATTACKS:
         return f"training attack {federation.attack.name!r} is not one the compiled engine knows"
     for arm in arms:

@@ -21,9 +21,9 @@ from prism_fcp.calibrate.server import CalibrationServer, Receipt
 from prism_fcp.calibrate.span import RANGES
 from prism_fcp.calibrate.spec import CalibrationSpec, level_text, read_time
 from prism_fcp.calibrate.trust import Trust
+from prism_fcp.data.columns import open_columns
 from prism_fcp.errors import DataError, SettingError, counted, did_you_mean
 from prism_fcp.exchange import document
-from prism_fcp.exchange.columns import open_columns
 from prism_fcp.exchange.site import SUFFIX
 from prism_fcp.exchange.telling import number, percent, reading, say, table, warnings_told, within
 from prism_fcp.predict import Predictor, precomputed

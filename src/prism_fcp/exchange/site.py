@@ -17,8 +17,8 @@ from prism_fcp.calibrate.score import absolute_residual, normalised_residual
 from prism_fcp.calibrate.signing import Signer, generate
 from prism_fcp.calibrate.spec import CalibrationSpec
 from prism_fcp.calibrate.summary import summarize
+from prism_fcp.data.columns import open_columns
 from prism_fcp.errors import DataError, SettingError, counted
-from prism_fcp.exchange.columns import open_columns
 from prism_fcp.exchange.telling import OTHER_FILE, reading, say
 
 SUFFIX = ".summary"

@@ -12,10 +12,10 @@ import numpy as np
 
 from prism_fcp import io
 from prism_fcp.calibrate.radius_file import load_radii
+from prism_fcp.data.columns import open_columns
 from prism_fcp.errors import DataError, SettingError
 from prism_fcp.evaluation import evaluate as evaluate_clients
 from prism_fcp.evaluation import text_table
-from prism_fcp.exchange.columns import open_columns
 from prism_fcp.exchange.desk import hash_of
 from prism_fcp.exchange.site import answer_columns
 from prism_fcp.exchange.telling import reading, say

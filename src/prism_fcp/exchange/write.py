@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from prism_fcp import io
+from prism_fcp.data.parquet import pyarrow
 from prism_fcp.errors import DataError, SettingError, counted
-from prism_fcp.exchange.parquet import pyarrow
 
 SUFFIXES: Final = (".csv", ".tsv", ".npy", ".parquet")
 SPECIAL: Final = re.compile('[",;\t\r\n]|^ | $')  # what makes a name need quotation marks

@@ -152,7 +152,7 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
 def _first_difference(there: Any, here: Any, name: str = "") -> str:
     """Return `federation.rounds = 40 there, 30 here` for the first key whose values differ."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
-        keys = [key for key in ("population", "federation", "calibration", "attacks", "methods") if not name]
+        keys = [key for key in ("population", "data", "federation", "calibration", "attacks", "methods") if not name]
         for key in keys or dict.fromkeys([*there, *here]):
             told = _first_difference(there.get(key), here.get(key), f"{name}.{key}" if name else key)
             if told:

@@ -14,7 +14,10 @@ from prism_fcp.train.aggregate import RULES
 from prism_fcp.train.settings import Federation
 from prism_fcp.types import Choice
 
-Figure: TypeAlias = Literal["widths", "histograms", "scores", "intervals", "quantile", "energy", "count", "noise"]
+Figure: TypeAlias = Literal[
+    "widths", "histograms", "scores", "intervals", "quantile", "energy", "count", "noise", "tradeoff", "missed",
+    "layers",
+]  # fmt: skip
 
 MAX_TRIALS: Final = 10_000_000
 MAX_SIZE: Final = 1_000_000_000  # of whatever an array is as long as

@@ -64,6 +64,9 @@ class Row:
     false_positives: float
     bytes_up_per_round: float
     injected_energy: Spread  # of one attacked upload
+    test_mse_db: float | None = None  # of honest clients' test samples, in the units scores are in
+    test_mse_db_spread: Spread = Spread(None)  # over trials, each in decibels
+    missed: Spread = Spread(None)  # Byzantine clients kept, a trial
 
     @property
     def key(self) -> tuple[str, str, str, str, float]:
@@ -115,7 +118,8 @@ class Result:
         if not isinstance(rows, list) or not rows:
             raise DataError(f"{path}: rows must be a list of rows; {_AGAIN}")
         values = _typed(cls, {**body, "rows": ()}, path, "")
-        for key in ("population", "federation", "calibration"):
+        source = "data" if "data" in values["spec"] else "population"
+        for key in (source, "federation", "calibration"):
             if not isinstance(values["spec"].get(key), Mapping):
                 raise DataError(f"{path}: spec.{key} must be a table; {_AGAIN}")
         return cls(**{**values, "rows": tuple(_row(row, path, f"rows[{place}]") for place, row in enumerate(rows))})
@@ -182,6 +186,11 @@ def summarise(experiment: Experiment, trials: Sequence[Trial]) -> tuple[Row, ...
                 false_positives=statistics.fmean(cell.false_positives for cell in cells),
                 bytes_up_per_round=statistics.fmean(cell.bytes_up_per_round for cell in cells),
                 injected_energy=Spread.of(energies),
+                test_mse_db=_decibels([cell.test_mse for cell in cells]),
+                test_mse_db_spread=Spread.of(
+                    [10 * math.log10(cell.test_mse) for cell in cells if cell.test_mse and math.isfinite(cell.test_mse)]
+                ),
+                missed=spread(lambda cell: experiment.setup.federation.num_byzantine - cell.true_positives),
             )
         )
     return tuple(rows)

@@ -26,6 +26,7 @@ from prism_fcp.lab.result import Result, summarise
 from prism_fcp.lab.spec import Experiment
 from prism_fcp.lab.typed import to_toml
 from prism_fcp.pipeline import Cell, Explained, explain_trial, run_trial
+from prism_fcp.tables import TableData, origin
 
 
 class Interrupted(KeyboardInterrupt):
@@ -127,7 +128,8 @@ def explain(
 def chosen_engine(experiment: Experiment, engine: str, trials: int) -> Chosen:
     """Settle on an engine for this many trials, all of them, so that a continued run gets the same one."""
     federation, arms = experiment.setup.federation, experiment.setup.arms()
-    return choose(engine, amount_of_work(federation, len(arms), trials), federation, arms)
+    rows = isinstance(experiment.setup.population, TableData)
+    return choose(engine, amount_of_work(federation, len(arms), trials), federation, arms, rows=rows)
 
 
 def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
@@ -137,6 +139,7 @@ def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
         "seed": seed,
         "version": prism_fcp.__version__,
         "code": sources.digest(experiment.plugins),
+        **({"data": origin(experiment.setup.population)} if isinstance(experiment.setup.population, TableData) else {}),
     }
 
 
@@ -154,14 +157,17 @@ def versions() -> dict[str, str]:
     """Return the versions a result depends on."""
     from importlib.metadata import PackageNotFoundError, version
 
-    try:
-        numba = version("numba")
-    except PackageNotFoundError:
-        numba = "not installed"
+    def known(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "not installed"
+
     return {
         "python": platform.python_version(),
         "numpy": numpy.__version__,
-        "numba": numba,
+        "numba": known("numba"),
+        "jax": known("jax"),
         "prism_fcp": prism_fcp.__version__,
     }
 

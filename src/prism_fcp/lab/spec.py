@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from prism_fcp.calibrate.attack import SCORE_ATTACKS
 from prism_fcp.calibrate.filter import FILTERS
 from prism_fcp.calibrate.span import RANGES
+from prism_fcp.data.partition import PARTITIONERS
 from prism_fcp.data.synthetic import SyntheticLinear
 from prism_fcp.errors import SettingError
 from prism_fcp.io import read_toml
@@ -19,6 +20,7 @@ from prism_fcp.lab import checks, plugins
 from prism_fcp.lab.checks import Figure as Figure
 from prism_fcp.lab.typed import build, check_keys, choice, convert, plain, shown
 from prism_fcp.setup import CalibrationSettings, Method, ScoringModel, Setup
+from prism_fcp.tables import NAMED, TableData, factories
 from prism_fcp.train.aggregate import RULES
 from prism_fcp.train.attack import UPDATE_ATTACKS
 from prism_fcp.train.settings import Arm, Federation, Masks
@@ -27,10 +29,10 @@ from prism_fcp.types import Choice
 Training: TypeAlias = Literal["federated", "local", "oracle"]
 
 _HEAD: Final = ("name", "title", "description", "plugins", "figures", "trials", "seed", "explain", "predict_samples")
-_TABLES: Final = ("population", "federation", "calibration", "attacks", "methods")
+_TABLES: Final = ("population", "data", "federation", "calibration", "attacks", "methods")
 _METHOD_KEYS: Final = (
     "method", "variant", "training", "share", "num_shared", "layers", "coordination", "download", "rule", "filter",
-    "scoring_model",
+    "scoring_model", "bins",
 )  # fmt: skip
 
 
@@ -82,7 +84,7 @@ class Experiment:
 
 def fingerprint(resolved: Mapping[str, Any]) -> str:
     """Return the hash of an experiment's tables, every default written out."""
-    deciding = {key: resolved[key] for key in _TABLES}
+    deciding = {key: resolved[key] for key in _TABLES if key in resolved}
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -107,8 +109,8 @@ def parse(document: Mapping[str, Any], where: str) -> Experiment:
     checks.head({key: head[key] for key in _HEAD if type(head[key]) is int}, where)
 
     head["plugins"] = plugins.load(head["plugins"], where)  # before the choices they may add to are checked
-    population = _section(SyntheticLinear, document, "population", where)
-    federation = _section(Federation, document, "federation", where)
+    population = _population(document, where)
+    federation = _section(Federation, _with_dimension(document, population, where), "federation", where)
     calibration = _section(CalibrationSettings, document, "calibration", where)
     checks.sizes((federation, calibration), where)
     if "window" not in document.get("federation", {}):
@@ -117,7 +119,8 @@ def parse(document: Mapping[str, Any], where: str) -> Experiment:
         head["predict_samples"] = min(head["predict_samples"], calibration.test_samples)
     checks.within(head, federation, calibration, where)
     attacks = [_attack(table, at) for table, at in _rows(document, "attacks", where)]
-    methods = [_method(table, federation.dimension, at) for table, at in _rows(document, "methods", where)]
+    layers = tuple(layer.size for layer in population.learner().layers) if isinstance(population, TableData) else ()
+    methods = [_method(table, federation.dimension, layers, at) for table, at in _rows(document, "methods", where)]
     _check_distinct([str(label) for label, _ in attacks], f"{where} [[attacks]]")
     _check_distinct([method.name for _, method in methods], f"{where} [[methods]]")
     setup = Setup(
@@ -132,13 +135,46 @@ def parse(document: Mapping[str, Any], where: str) -> Experiment:
     attack_labels, method_labels = tuple(label for label, _ in attacks), tuple(label for label, _ in methods)
     resolved = {
         **{key: plain(value) for key, value in head.items()},
-        "population": plain(population),
+        "data" if isinstance(population, TableData) else "population": plain(population),
         "federation": plain(federation),
         "calibration": plain(calibration),
         "attacks": [{**plain(attack), "label": label.name, "variant": label.variant} for label, attack in attacks],
         "methods": [_resolved_method(label, method) for label, method in methods],
     }
     return Experiment(**head, setup=setup, attack_labels=attack_labels, method_labels=method_labels, resolved=resolved)
+
+
+def _population(document: Mapping[str, Any], where: str) -> SyntheticLinear | TableData:
+    """Read [data], clients that hold rows of a table, or [population], the law of the paper's synthetic clients."""
+    if "data" not in document:
+        made: SyntheticLinear = _section(SyntheticLinear, document, "population", where)
+        return made
+    if "population" in document:
+        raise SettingError(f"{where}: [population] and [data] both say what clients hold; leave one of them out")
+    data: TableData = _section(TableData, document, "data", where)
+    try:
+        data.check()
+    except SettingError as error:
+        raise SettingError(f"{where} [data]: {error}") from error
+    if data.name not in NAMED and not Path(data.name).is_absolute():
+        data = replace(data, name=str((Path(where).parent / data.name).resolve()))  # beside the experiment's own file
+    return data
+
+
+def _with_dimension(
+    document: Mapping[str, Any], population: SyntheticLinear | TableData, where: str
+) -> Mapping[str, Any]:
+    """Fill in the dimension where the data and the model decide it."""
+    told = document.get("federation", {})
+    if not isinstance(population, TableData) or not isinstance(told, Mapping):
+        return document
+    size = population.learner().layers[-1].stop
+    if told.get("dimension", size) != size:
+        raise SettingError(
+            f"{where} [federation]: dimension = {shown(told['dimension'])}, but this model of these data has {size} "
+            "parameters; leave dimension out"
+        )
+    return {**document, "federation": {**told, "dimension": size}}
 
 
 def _section(cls: type[Any], document: Mapping[str, Any], key: str, where: str) -> Any:
@@ -149,6 +185,7 @@ def _section(cls: type[Any], document: Mapping[str, Any], key: str, where: str) 
     values = dict(table)
     kinds: dict[str, tuple[Mapping[str, Any], str]] = {
         "attack": (UPDATE_ATTACKS, "training attack"), "range": (RANGES, "range"),
+        "partition": (PARTITIONERS, "partition"), "model": (factories(1), "model"),
     }  # fmt: skip
     for field in fields(cls):
         if field.name in kinds:
@@ -177,7 +214,7 @@ def _attack(table: Mapping[str, Any], where: str) -> tuple[Label, Choice]:
     return Label(name=texts["label"] or name, variant=texts["variant"]), made
 
 
-def _method(table: Mapping[str, Any], dimension: int, where: str) -> tuple[Label, Method]:
+def _method(table: Mapping[str, Any], dimension: int, layers: tuple[int, ...], where: str) -> tuple[Label, Method]:
     check_keys(table, _METHOD_KEYS, where)
     texts = {key: convert(table.get(key, ""), str, f"{where}: {key}") for key in ("method", "variant")}
     if not texts["method"]:
@@ -191,6 +228,8 @@ def _method(table: Mapping[str, Any], dimension: int, where: str) -> tuple[Label
     arm: Arm | None = None
     share = 0.0
     if training == "federated":
+        if table.get("layers") == "model":
+            table = {**table, "layers": list(layers)}
         masks = _masks(table, dimension, where)
         arm = Arm(masks=masks, rule=choice(table.get("rule", "mean"), RULES, "rule", f"{where}: rule"))
         share = masks.expected_coordinates(dimension) / dimension
@@ -204,6 +243,7 @@ def _method(table: Mapping[str, Any], dimension: int, where: str) -> tuple[Label
         arm=arm,
         filter=choice(table.get("filter", "keep_all"), FILTERS, "filter", f"{where}: filter"),
         scoring_model=scoring,
+        bins=convert(table["bins"], int, f"{where}: bins") if "bins" in table else None,
     )
 
 
@@ -235,7 +275,8 @@ def _resolved_method(label: Label, method: Method) -> dict[str, Any]:
     row = {"method": label.name, "variant": label.variant, "training": training}
     if method.arm is not None and method.arm.exchange:
         row |= {**plain(method.arm.masks), "rule": plain(method.arm.rule)}
-    return {**row, "filter": plain(method.filter), "scoring_model": method.scoring_model}
+    told = {**row, "filter": plain(method.filter), "scoring_model": method.scoring_model}
+    return told if method.bins is None else {**told, "bins": method.bins}
 
 
 def _check_distinct(names: list[str], where: str) -> None:

@@ -132,7 +132,14 @@ def _columns(comparison: Comparison, gone: frozenset[str]) -> list[_Column]:
     if "energy" in figures:
         columns += [_Column("energy", lambda j: _told(j.row.injected_energy.mean, ".3f"))]
         columns += paper("injected_energy", ".3g", "other paper")
-    if "MSE" not in gone:
+    if "data" in comparison.result.spec:
+        if "MSE" not in gone:
+            columns += [_Column("test dB", lambda j: _told(j.row.test_mse_db_spread.mean, ".2f"))]
+            columns += spread(lambda row: row.test_mse_db_spread.sd) + paper("test_mse_db", ".2f", "MSE paper")
+        if "missed" in figures:
+            columns += [_Column("missed", lambda j: _told(j.row.missed.mean, ".2f"))]
+            columns += spread(lambda row: row.missed.sd) + paper("missed", ".2f", "other paper")
+    elif "MSE" not in gone:
         columns += [_Column("MSE dB", lambda j: _told(j.row.a_posteriori_mse_db, ".2f"))]
         columns += paper("a_posteriori_mse_db", ".2f", "MSE paper")
     caught = _Column("caught", lambda j: left_out(j, j.row.true_positives, ".3g"))

@@ -47,7 +47,7 @@ def choice(value: Any, registry: Mapping[str, Callable[..., Any]], kind: str, wh
     options = dict(made.options)
     if made.name in registry:
         factory = registry[made.name]
-        hints = get_type_hints(factory)
+        hints = get_type_hints(getattr(factory, "func", factory))  # a partial has none of its own
         for key, parameter in inspect.signature(factory).parameters.items():
             if key in options:
                 options[key] = convert(options[key], hints.get(key, Any), f"{where} {made.name!r}: {key}")

@@ -5,9 +5,9 @@ All arms (ways of training) run side by side on one data stream: same samples, p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,10 +17,10 @@ from prism_fcp.errors import SettingError
 from prism_fcp.streams import Role
 from prism_fcp.train.aggregate import RULES
 from prism_fcp.train.attack import UPDATE_ATTACKS
-from prism_fcp.train.round import Round, aggregate, learn, receive, upload
+from prism_fcp.train.round import Round, aggregate, descend, learn, receive, upload
 from prism_fcp.train.settings import Arm, Federation
 from prism_fcp.train.sharing import MaskDeck, hits, participants
-from prism_fcp.types import BoolArray, FloatArray, Rule, UpdateAttack
+from prism_fcp.types import BoolArray, FloatArray, Model, Rule, UpdateAttack
 
 CHECK_EVERY: Final = 50  # rounds between looks for divergence
 # Training has diverged where some model is this many times farther from the truth, squared, than a model of zeros is
@@ -59,11 +59,48 @@ class Stream(Protocol):
         ...
 
 
+@runtime_checkable
+class Batches(Protocol):
+    """What training asks of clients that hold data, and train a model on batches of it."""
+
+    @property
+    def key(self) -> int:
+        """Return the key all of this trial's draws hang on."""
+        ...
+
+    @property
+    def model(self) -> Model:
+        """Return what is trained."""
+        ...
+
+    @property
+    def start(self) -> FloatArray:
+        """Return the parameters (P,) that everybody starts with."""
+        ...
+
+    @property
+    def truth(self) -> FloatArray:
+        """Return the parameters (P,) that divergence is measured from."""
+        ...
+
+    @property
+    def byzantine(self) -> BoolArray:
+        """Return which clients attack (K,)."""
+        ...
+
+    def batches(self, round_number: int, steps: int, size: int) -> tuple[FloatArray, FloatArray]:
+        """Return inputs (K, steps, size, D) and targets (K, steps, size) of a round."""
+        ...
+
+
+Clients: TypeAlias = Stream | Batches
+
+
 @dataclass(frozen=True, slots=True)
 class Draws:
     """Standard normals handed to an engine instead of its own, so that engines can be compared number by number."""
 
-    inputs: FloatArray  # (rounds, K, D)
+    inputs: FloatArray  # (rounds, K, D); clients that hold data need none of it
     noise: FloatArray  # (rounds, K)
     perturbations: FloatArray  # (rounds, K, D)
 
@@ -83,7 +120,7 @@ class Trained:
     global_model: FloatArray  # (D,)
     local_models: FloatArray  # (K, D)
     a_posteriori_mse: float  # mean over clients and the last rounds, see READINGS on "MSE (dB)" in PAPER.md
-    global_msd: float  # mean over the last rounds of ||w_n - w*||^2
+    global_msd: float  # mean over the last rounds of ||w_n - w*||^2; where nobody knows w*, from the first model
     local_msd: float  # the same for the local models, mean over clients
     coordinates_per_round: float  # coordinates all participants together uploaded, mean over rounds
     injections: int  # uploads that carried an attack
@@ -107,6 +144,7 @@ class _Progress:
     rule_state: Any
     model: FloatArray
     local: FloatArray
+    speeds: FloatArray
     sums: FloatArray = field(default_factory=lambda: np.zeros(3))  # a-posteriori, global and local deviation
     coordinates: int = 0
     injections: int = 0
@@ -124,7 +162,7 @@ def check_arms(federation: Federation, arms: Sequence[Arm]) -> None:
         arm.rule.build(RULES, "rule").check(federation.num_participants)
 
 
-def check_shapes(population: Stream, federation: Federation, draws: Draws | None) -> None:
+def check_shapes(population: Clients, federation: Federation, draws: Draws | None) -> None:
     """Raise `SettingError` where population or draws are not of the federation's size."""
     for what, found, name in (
         ("clients", len(population.byzantine), "num_clients"),
@@ -133,7 +171,14 @@ def check_shapes(population: Stream, federation: Federation, draws: Draws | None
         wanted = getattr(federation, name)
         if found != wanted:
             raise SettingError(f"the population has {found} {what}, but {name}={wanted}; make them equal")
-    if draws is not None:
+    if not isinstance(population, Batches):
+        for name, one in (("local_steps", 1), ("batch_size", 1), ("momentum", 0)):
+            if getattr(federation, name) != one:
+                raise SettingError(
+                    f"{name}={getattr(federation, name)}; clients that observe one sample a round take one plain step "
+                    f"on it: {name}={one}, or give them data of their own"
+                )
+    if draws is not None and not isinstance(population, Batches):
         cells = (federation.rounds, federation.num_clients)
         full = (*cells, federation.dimension)
         for name, shape in (("inputs", full), ("noise", cells), ("perturbations", full)):
@@ -148,7 +193,7 @@ def deviation_limit(truth: FloatArray) -> float:
 
 
 def train_readable(
-    population: Stream,
+    population: Clients,
     federation: Federation,
     arms: Sequence[Arm],
     draws: Draws | None = None,
@@ -164,22 +209,59 @@ def train_readable(
     shape = (federation.num_clients, federation.dimension)
     deck, truth = MaskDeck(population.key, federation.dimension), population.truth.astype(dtype)
     runs = []
+    holding = population if isinstance(population, Batches) else None
+    learner = holding.model if holding else None
+    start = holding.start.astype(dtype) if holding else np.zeros(shape[1], dtype)
     for arm in arms:
         rule = arm.rule.build(RULES, "rule")
-        runs.append(_Progress(arm, rule, rule.init(shape[1]), np.zeros(shape[1], dtype), np.zeros(shape, dtype)))
+        local, speeds = np.tile(start, (shape[0], 1)), np.zeros(shape if federation.momentum else (0, 0), dtype)
+        runs.append(_Progress(arm, rule, rule.init(shape[1]), start, local, speeds))
 
-    for now in _rounds(population, federation, attack, draws, dtype):
+    dealt = _data(population, federation, draws, dtype)
+    for now in _rounds(population, federation, attack, draws, dtype, dealt):
         with np.errstate(over="ignore", invalid="ignore"):  # divergence is looked for, and said, below
             for run in runs:
                 if run.diverged_at is None:
-                    _play_round(run, now, federation, attack, deck, truth)
+                    _play_round(run, now, federation, attack, deck, truth, learner)
                     if now.number % CHECK_EVERY == 0 or now.number == federation.rounds:
                         run.diverged_at = now.number if _has_diverged(run, truth) else None
     return [_finish(run, federation) for run in runs]
 
 
+def _data(
+    population: Clients, federation: Federation, draws: Draws | None, dtype: DTypeLike
+) -> Callable[[int], tuple[FloatArray, FloatArray]]:
+    """Return what deals the inputs and targets of a round: from the clients' own rows, or from a law."""
+    if isinstance(population, Batches):
+        holding = population
+
+        def batches(n: int) -> tuple[FloatArray, FloatArray]:
+            inputs, targets = holding.batches(n, federation.local_steps, federation.batch_size)
+            return inputs.astype(dtype, copy=False), targets.astype(dtype, copy=False)
+
+        return batches
+    stream, shape = population, (federation.num_clients, federation.dimension)
+
+    def samples(n: int) -> tuple[FloatArray, FloatArray]:
+        if draws is None:
+            normals = _normals(streams.child(stream.key, Role.INPUTS, n), (shape[0], shape[1] + 1))
+            normals = normals.astype(dtype, copy=False)
+            inputs, noise = normals[:, :-1], normals[:, -1]
+        else:
+            inputs, noise = draws.inputs[n - 1].astype(dtype), draws.noise[n - 1].astype(dtype)
+        inputs = stream.inputs(inputs)
+        return inputs, stream.targets(inputs, noise)
+
+    return samples
+
+
 def _rounds(
-    population: Stream, federation: Federation, attack: UpdateAttack, draws: Draws | None, dtype: DTypeLike
+    population: Clients,
+    federation: Federation,
+    attack: UpdateAttack,
+    draws: Draws | None,
+    dtype: DTypeLike,
+    dealt: Callable[[int], tuple[FloatArray, FloatArray]],
 ) -> Iterator[Round]:
     """Deal the rounds. Every draw hangs on its own key, so that no client's depends on what another one does."""
     key, shape = population.key, (federation.num_clients, federation.dimension)
@@ -188,18 +270,13 @@ def _rounds(
         honest = ~population.byzantine[selected]
         attacking = ~honest & hits(key, n, selected, attack.probability)
         perturbations = None
-        if draws is None:
-            normals = _normals(streams.child(key, Role.INPUTS, n), (shape[0], shape[1] + 1)).astype(dtype, copy=False)
-            inputs, noise = normals[:, :-1], normals[:, -1]
-            if "normals" in attack.sees:
-                parent = streams.child(key, Role.PERTURBATION, n)
-                drawn = [_normals(streams.child(parent, k), shape[1:]) for k in selected[attacking]]
-                perturbations = np.array(drawn, dtype).reshape(-1, shape[1])
-        else:
-            inputs, noise = draws.inputs[n - 1].astype(dtype), draws.noise[n - 1].astype(dtype)
+        if draws is not None:
             perturbations = draws.perturbations[n - 1, selected[attacking]].astype(dtype)
-        inputs = population.inputs(inputs)
-        targets = population.targets(inputs, noise)
+        elif "normals" in attack.sees:
+            parent = streams.child(key, Role.PERTURBATION, n)
+            drawn = [_normals(streams.child(parent, k), shape[1:]) for k in selected[attacking]]
+            perturbations = np.array(drawn, dtype).reshape(-1, shape[1])
+        inputs, targets = dealt(n)
         steady = n > federation.rounds - federation.window
         rule_key = streams.child(key, Role.RULE, n)
         yield Round(n, selected, honest, attacking, perturbations, inputs, targets, rule_key, steady)
@@ -210,7 +287,13 @@ def _normals(key: int, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _play_round(
-    run: _Progress, now: Round, federation: Federation, attack: UpdateAttack, deck: MaskDeck, truth: FloatArray
+    run: _Progress,
+    now: Round,
+    federation: Federation,
+    attack: UpdateAttack,
+    deck: MaskDeck,
+    truth: FloatArray,
+    learner: Model | None,
 ) -> None:
     """Play one round of one arm: receive, learn, upload, aggregate."""
     arm, previous, who = run.arm, run.model, now.selected
@@ -220,7 +303,10 @@ def _play_round(
         held = run.local.copy()
         held[who] = receive(held[who], previous, down)
 
-    run.local = learn(held, now, federation.step_size, federation.idle_learning)
+    if learner is None:
+        run.local = learn(held, now, federation.step_size, federation.idle_learning)
+    else:
+        run.local, run.speeds = descend(learner, held, run.speeds, now, federation)
 
     if arm.exchange:
         clean, sent = run.local[who], deck.upload(arm.masks, now.number, who)
@@ -234,18 +320,26 @@ def _play_round(
         run.weakened += info.weakened is not None
 
     if now.steady:
-        run.sums += _measure(run, now, down, previous, truth)
+        run.sums += _measure(run, now, down, previous, truth, learner)
 
 
 def _measure(
-    run: _Progress, now: Round, down: BoolArray | None, previous: FloatArray, truth: FloatArray
+    run: _Progress,
+    now: Round,
+    down: BoolArray | None,
+    previous: FloatArray,
+    truth: FloatArray,
+    learner: Model | None,
 ) -> tuple[float, float, float]:
     """Return the a-posteriori error, and the deviations of the global model and, on average, of the local ones."""
     blended = run.local
     if down is not None:
         blended = run.local.copy()
         blended[now.selected] = receive(blended[now.selected], previous, down)
-    after = now.targets - np.einsum("kd,kd->k", blended, now.inputs)
+    if learner is None:
+        after = now.targets - np.einsum("kd,kd->k", blended, now.inputs)
+    else:
+        after = now.targets[:, -1] - learner.predict(blended, now.inputs[:, -1])
     return (
         float(np.square(after).mean(dtype=np.float64)),
         float(np.square(run.model - truth).sum(dtype=np.float64)),

@@ -11,8 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prism_fcp import streams
-from prism_fcp.train.local import lms_step
-from prism_fcp.types import AttackView, BoolArray, Choice, FloatArray, IntArray, Rule, RuleInfo, UpdateAttack, Uploads
+from prism_fcp.train.local import lms_step, sgd_steps
+from prism_fcp.train.settings import Federation
+from prism_fcp.types import (
+    AttackView,
+    BoolArray,
+    Choice,
+    FloatArray,
+    IntArray,
+    Model,
+    Rule,
+    RuleInfo,
+    UpdateAttack,
+    Uploads,
+)
 
 
 class Round(NamedTuple):
@@ -23,8 +35,8 @@ class Round(NamedTuple):
     honest: BoolArray  # (n,) which of them are not Byzantine
     attacking: BoolArray  # (n,) which of them attack in this round
     perturbations: FloatArray | None  # (b, D) the attackers' standard normals, if the attack sees them
-    inputs: FloatArray  # (K, D)
-    targets: FloatArray  # (K,)
+    inputs: FloatArray  # (K, D), or (K, steps, batch, D) where clients train a model of their own on batches
+    targets: FloatArray  # (K,), or (K, steps, batch)
     rule_key: int  # where the rules' own draws of this round hang
     steady: bool  # is it one of the last rounds, over which figures are averaged?
 
@@ -41,6 +53,22 @@ def learn(local: FloatArray, now: Round, step_size: float, idle_learning: bool) 
     learned, who = local.copy(), now.selected
     learned[who] = lms_step(local[who], now.inputs[who], now.targets[who], step_size)
     return learned
+
+
+def descend(
+    learner: Model, local: FloatArray, speeds: FloatArray, now: Round, federation: Federation
+) -> tuple[FloatArray, FloatArray]:
+    """Return local models (K, P) and speeds after this round's batches: everybody's, or the participants'."""
+    step_size, momentum = federation.step_size, federation.momentum
+    if federation.idle_learning:
+        return sgd_steps(learner, local, speeds, now.inputs, now.targets, step_size, momentum)
+    who, learned, moved = now.selected, local.copy(), speeds
+    own = speeds[who] if momentum else speeds
+    learned[who], own = sgd_steps(learner, local[who], own, now.inputs[who], now.targets[who], step_size, momentum)
+    if momentum:
+        moved = speeds.copy()
+        moved[who] = own
+    return learned, moved
 
 
 def upload(

@@ -97,6 +97,9 @@ class Federation:
     attack: Choice = field(default_factory=lambda: Choice("gaussian"))
     window: int = 200  # the last rounds over which steady-state figures are averaged
     idle_learning: bool = True  # clients that are not selected still take a local step
+    local_steps: int = 1  # gradient steps a client takes in a round, each on a batch of its own
+    batch_size: int = 1  # samples in a batch
+    momentum: float = 0.0  # of the local steps; a client keeps its own
 
     def __post_init__(self) -> None:
         """Take the attack by its name, and refuse settings that cannot work."""
@@ -105,7 +108,7 @@ class Federation:
 
     def check(self) -> None:
         """Raise `SettingError` for the first setting that cannot work, with its limit."""
-        for name in ("num_clients", "dimension", "rounds", "window"):
+        for name in ("num_clients", "dimension", "rounds", "window", "local_steps", "batch_size"):
             value = getattr(self, name)
             need_number(name, value, integer=True)
             if not 1 <= value <= MOST:
@@ -124,4 +127,7 @@ class Federation:
             )
         if not self.step_size > 0:
             raise SettingError(f"step_size={self.step_size}; must be positive")
+        need_number("momentum", self.momentum)
+        if not 0 <= self.momentum < 1:
+            raise SettingError(f"momentum={self.momentum}; must lie in [0, 1)")
         self.attack.build(UPDATE_ATTACKS, "training attack")

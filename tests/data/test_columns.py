@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism_fcp.data import delimited, wanted
+from prism_fcp.data.columns import open_columns
 from prism_fcp.errors import DataError, MissingExtraError, PrismError, SettingError
-from prism_fcp.exchange import delimited, wanted
-from prism_fcp.exchange.columns import open_columns
 
 Y = np.array([0.1, -2.5, 1e300, 5e-324, 0.0])
 P = np.array([1 / 3, 2.0, -1e-7, 123456789.123456789, -0.0])
@@ -412,7 +412,7 @@ def test_altered_bytes_end_in_a_table_or_in_one_line(tmp_path: Path, name: str) 
 
 STREAM = r"""
 import re, sys
-from prism_fcp.exchange.columns import open_columns
+from prism_fcp.data.columns import open_columns
 rows = sum(len(block[0]) for block in open_columns(sys.argv[1], sys.argv[2:] or None))
 print(rows, re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1])
 """

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from prism_fcp import io
+from prism_fcp.data.wanted import Blocks, Column, Wanted, cell, choose, need_finite, need_names
 from prism_fcp.errors import DataError, MissingExtraError
-from prism_fcp.exchange.wanted import Blocks, Column, Wanted, cell, choose, need_finite, need_names
 
 
 def pyarrow() -> Any:

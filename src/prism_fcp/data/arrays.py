@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_fcp import io
-from prism_fcp.errors import DataError
-from prism_fcp.exchange.wanted import (
+from prism_fcp.data.wanted import (
     MAX_COLUMNS,
     MAX_TEXT,
     Blocks,
@@ -32,6 +31,7 @@ from prism_fcp.exchange.wanted import (
     need_modest,
     need_names,
 )
+from prism_fcp.errors import DataError
 
 MAX_BLOCK: Final = 2**22  # bytes of a table with many columns
 # What numpy's header reader and zipfile raise on bytes that are no header and no archive.

@@ -12,11 +12,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from prism_fcp.data.arrays import read_npy, read_npz
+from prism_fcp.data.delimited import read_delimited
+from prism_fcp.data.parquet import read_parquet
+from prism_fcp.data.wanted import Blocks, Column, Pick, Progress, Wanted
 from prism_fcp.errors import DataError, SettingError, counted, did_you_mean, need_number
-from prism_fcp.exchange.arrays import read_npy, read_npz
-from prism_fcp.exchange.delimited import read_delimited
-from prism_fcp.exchange.parquet import read_parquet
-from prism_fcp.exchange.wanted import Blocks, Column, Progress, Wanted
 
 TEXTS: Final = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 SUFFIXES: Final = (*TEXTS, ".parquet", ".npy", ".npz")
@@ -24,7 +24,7 @@ SUFFIXES: Final = (*TEXTS, ".parquet", ".npy", ".npz")
 
 def open_columns(
     path: Path | str,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | Pick | None = None,
     *,
     text: Collection[str] = (),
     block: int = 65_536,
@@ -33,22 +33,27 @@ def open_columns(
 ) -> Iterator[tuple[Column, ...]]:
     """Yield blocks of columns, at most `block` rows each: float64, or str for those named in `text`.
 
-    Without `columns` the file must hold only one. Those of a two-dimensional `.npy` file are called '0', '1', ... The
-    delimiter of a text file is read off its header unless given; `progress` is called with bytes done and in all.
+    Without `columns` the file must hold only one; a function chooses among the names it has. Those of a two-dimensional
+    `.npy` file are called '0', '1', ... The delimiter of a text file is read off its header unless given; `progress` is
+    called with bytes done and in all.
     """
     place = Path(path)
-    names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
+    names: tuple[str, ...] | Pick | None
+    if columns is None or callable(columns):
+        names = columns
+    else:
+        names = (columns,) if isinstance(columns, str) else tuple(columns)
     need_number("open_columns: block", block, integer=True)
     if block < 1:
         raise SettingError(f"open_columns: block={block}; must be at least 1 row")
     if names == ():
         raise SettingError("open_columns: no columns; name at least one")
-    for name in text:
-        if name not in (names or ()):
-            raise SettingError(
-                f"open_columns: text column {name!r} is none of those to read{did_you_mean(name, names or ())}"
-            )
     wanted = Wanted(names, frozenset(text), block, progress or (lambda done, total: None))
+    for name in () if callable(names) else text:
+        if name not in wanted.named:
+            raise SettingError(
+                f"open_columns: text column {name!r} is none of those to read{did_you_mean(name, wanted.named)}"
+            )
     low = place.name.lower()
     if delimiter is not None and not low.endswith(TEXTS):
         raise SettingError(f"{place}: delimiter={delimiter!r}; only text files ({', '.join(TEXTS)}) have one")

@@ -14,6 +14,7 @@ from prism_fcp.errors import DataError, counted, did_you_mean
 Column: TypeAlias = "NDArray[np.float64] | NDArray[np.str_]"
 Blocks: TypeAlias = Generator[tuple[Column, ...], None, None]
 Progress: TypeAlias = Callable[[int, int], None]
+Pick: TypeAlias = Callable[[Sequence[str]], Sequence[str]]  # which of a table's columns, once their names are known
 MAX_COLUMNS: Final = 10_000  # a wider table is one that lies on its side
 MAX_TEXT: Final = 100  # characters of a client's name: arrays of text are as wide as their longest
 
@@ -24,10 +25,15 @@ UNSUSPECTED: Final = 2**30  # unpacked bytes up to which the ratio does not matt
 class Wanted(NamedTuple):
     """Which columns, which of them as text, and in blocks of how many rows at most."""
 
-    columns: tuple[str, ...] | None  # None: the only one
+    columns: tuple[str, ...] | Pick | None  # None: the only one
     text: frozenset[str]
     block: int
     progress: Progress
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Return the columns asked for by name."""
+        return () if self.columns is None or callable(self.columns) else self.columns
 
     def is_text(self, name: str) -> bool:
         """Tell whether this column holds names and not numbers."""
@@ -42,12 +48,13 @@ def choose(path: Path, names: Sequence[str], wanted: Wanted) -> list[int]:
         if len(names) != 1:
             raise DataError(f"{path}: {counted(len(names), 'column')} ({_listed(names)}); say which to read")
         return [0]
-    for name in wanted.columns:
+    asked = wanted.columns(names) if callable(wanted.columns) else wanted.columns
+    for name in asked:
         if name not in names:
             raise DataError(f"{path}: no column {name!r}{did_you_mean(name, names[:20])}")
         if names.count(name) > 1:
             raise DataError(f"{path}: {names.count(name)} columns are called {name!r}; rename all but one")
-    return [names.index(name) for name in wanted.columns]
+    return [names.index(name) for name in asked]
 
 
 def need_modest(where: object, packed: int, unpacked: int) -> None:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_fcp import io
+from prism_fcp.data.wanted import Blocks, Column, Wanted, cell, choose, need_modest, need_names, short
 from prism_fcp.errors import DataError, SettingError, counted
-from prism_fcp.exchange.wanted import Blocks, Column, Wanted, cell, choose, need_modest, need_names, short
 
 if TYPE_CHECKING:
     import _csv
@@ -109,7 +109,7 @@ def _open_table(path: Path, text: str, wanted: Wanted, delimiter: str | None) ->
         except csv.Error as error:  # quoted names, say, between other delimiters
             trouble = error
             continue
-        known = sum(name in names for name in wanted.columns or ())
+        known = sum(name in names for name in wanted.named)
         found.append((known, len(names), option, names, reader.line_num))
     if not found:
         raise DataError(f"{path}: the header cannot be read ({trouble}); check its quotation marks") from trouble

@@ -1,0 +1,153 @@
+"""Where a trial's clients come from when they hold rows of a table: which table, who holds what, which model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_fcp import io, streams
+from prism_fcp.data import superconductivity
+from prism_fcp.data.clients import ClientData
+from prism_fcp.data.friedman import friedman
+from prism_fcp.data.partition import PARTITIONERS, Rows
+from prism_fcp.data.standardise import Moments, Scaler
+from prism_fcp.data.table import Table, read_table
+from prism_fcp.errors import DataError, SettingError, did_you_mean, need_number
+from prism_fcp.models import MODELS
+from prism_fcp.streams import Role
+from prism_fcp.types import Choice, FloatArray, Model
+
+Standardise: TypeAlias = Literal["central", "federated"]
+SUPERCONDUCTIVITY: Final = "superconductivity"
+TWIN: Final = "superconductivity-twin"
+FRIEDMAN: Final = "friedman"
+NAMED: Final[dict[str, int]] = {SUPERCONDUCTIVITY: 81, TWIN: 81, FRIEDMAN: 10}  # name -> features
+
+
+class Prepared(NamedTuple):
+    """A table in standardised units."""
+
+    features: NDArray[np.float32]
+    target: NDArray[np.float32]
+    scale: float  # one standardised unit of the target, in its own
+    table: Table
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableData:
+    """Clients that hold rows of a table. `samples`: how many each trains on.
+
+    `name` is a data set's name or a file's path; `friedman` is drawn anew for each client and trial.
+
+    Paper: sec:real-world
+    """
+
+    name: str = SUPERCONDUCTIVITY
+    target: str = ""
+    client: str = ""  # the column that names the client, for partition "column"
+    drop: tuple[str, ...] = ()  # columns that are no features
+    partition: Choice = field(default_factory=lambda: Choice("dirichlet"))
+    samples: int = 1000
+    standardise: Standardise = "central"
+    original_units: bool = True  # widths in the target's own unit, not in standard deviations of it
+    model: Choice = field(default_factory=lambda: Choice("linear"))
+
+    def __post_init__(self) -> None:
+        """Take partition and model by their names."""
+        object.__setattr__(self, "partition", Choice.of(self.partition, "partition"))
+        object.__setattr__(self, "model", Choice.of(self.model, "model"))
+
+    def check(self) -> None:
+        """Raise `SettingError` for the first setting that cannot work, without reading the data."""
+        need_number("samples", self.samples, integer=True)
+        if not 1 <= self.samples <= 10_000_000:
+            raise SettingError(f"samples={self.samples}; must lie in 1..10,000,000 training samples a client")
+        self.partition.build(PARTITIONERS, "partition")
+        if self.name not in NAMED:
+            if not self.target:
+                raise SettingError(f"data {self.name!r}: target is missing; name the column to predict")
+            if not Path(self.name).suffix:  # a misspelt name more likely than a file
+                raise SettingError(f"unknown data {self.name!r}{did_you_mean(self.name, NAMED)}; or a file's path")
+        if self.partition.name == "column" and not self.client:
+            raise SettingError("partition 'column' needs client: the column that names each row's client")
+        if self.standardise not in ("central", "federated"):
+            raise SettingError(
+                f"unknown standardise {self.standardise!r}{did_you_mean(self.standardise, ('central', 'federated'))}"
+            )
+
+    def learner(self) -> Model:
+        """Return the model for this table's features; reads the table where its width is not known beforehand."""
+        width = NAMED[self.name] if self.name in NAMED and not self.drop else prepare(self).features.shape[1]
+        return self.model.build(factories(width), "model")
+
+    def deal(self, num_clients: int, samples: int | None, key: int) -> list[Rows]:
+        """Return the rows of each client."""
+        rng = streams.generator(streams.child(key, Role.PARTITION))
+        return self.partition.build(PARTITIONERS, "partition")(prepare(self).table, num_clients, samples, rng)
+
+    def draw(
+        self, num_clients: int, num_byzantine: int, seed: int, trial: int, calibration: int, test: int
+    ) -> ClientData:
+        """Draw one trial's clients."""
+        key, model = streams.key(seed, trial), self.learner()
+        each = (self.samples, calibration, test)
+        cuts = np.cumsum(each)[:-1]
+        if self.name == FRIEDMAN:
+            made = friedman(num_clients * sum(each), streams.generator(streams.child(key, Role.SAMPLES)))
+            ready = _standardised(made, [np.arange(len(made.target))], self)
+            held = np.split(np.arange(len(made.target)), num_clients)
+        else:
+            ready = prepare(self)
+            held = self.deal(num_clients, sum(each), key)
+            if self.standardise == "federated":
+                ready = _standardised(ready.table, [np.split(own, cuts)[0] for own in held], self)
+        rows = [tuple(np.split(own, cuts)) for own in held]
+        return ClientData.of(
+            key, model, ready.features, ready.target, rows, num_byzantine,  # type: ignore[arg-type]
+            ready.scale if self.original_units else 1.0,
+        )  # fmt: skip
+
+
+def origin(data: TableData) -> str:
+    """Return which data these are, so that trials of one file are never continued with another's."""
+    if data.name in (FRIEDMAN, TWIN):
+        return data.name
+    path = superconductivity.located() if data.name == SUPERCONDUCTIVITY else Path(data.name)
+    return f"{data.name}: {io.file_digest(path)[:16]}"
+
+
+@lru_cache(maxsize=4)
+def prepare(data: TableData) -> Prepared:
+    """Read and standardise a table once a process."""
+    match data.name:
+        case "superconductivity":
+            table = superconductivity.load()
+        case "superconductivity-twin":
+            table = superconductivity.twin()
+        case "friedman":
+            raise SettingError("friedman is drawn for each trial; there is no table to prepare")
+        case path:
+            table = read_table(Path(path), data.target, client=data.client or None, drop=data.drop)
+    return _standardised(table, [np.arange(len(table.target))], data)
+
+
+def _standardised(table: Table, parts: list[Rows], data: TableData) -> Prepared:
+    """Standardise by the rows of these parts: all of them, or the clients' training rows, added up as sums."""
+    columns = np.column_stack([table.features, table.target])
+    try:
+        scaler = Scaler.federated(Moments.of(columns[own], columns[parts[0][0]]) for own in parts)
+    except DataError as error:
+        raise DataError(f"{data.name}: {error}") from error
+    told: FloatArray = scaler.apply(columns).astype(np.float32)
+    return Prepared(told[:, :-1].copy(), told[:, -1].copy(), float(scaler.sd[-1]), table)
+
+
+def factories(width: int) -> dict[str, Callable[..., Model]]:
+    """Return the models' factories with the number of features filled in."""
+    return {name: partial(factory, width) for name, factory in MODELS.items()}

@@ -17,7 +17,7 @@ from prism_fcp.calibrate.filter import FILTERS
 from prism_fcp.calibrate.histogram import characterize
 from prism_fcp.calibrate.judgement import Filter
 from prism_fcp.calibrate.quantile import pool
-from prism_fcp.calibrate.span import Span
+from prism_fcp.calibrate.span import ClientScores, Span
 from prism_fcp.data.clients import ClientData
 from prism_fcp.data.synthetic import Population
 from prism_fcp.errors import DivergedError
@@ -90,7 +90,7 @@ def _play(setup: Setup, seed: int, trial: int, train: TrainFunction, points: int
     draws = CalibrationDraws.of(population, setup.calibration, attacks.values())
     floor = draws.score(scoring_models(None, "global", population))
     unit = population.scale if isinstance(population, ClientData) else 1.0
-    oracle_width = 2 * unit * _quantile(floor.true[~population.byzantine], setup.calibration)
+    oracle_width = 2 * unit * _quantile(floor.true, population, setup.calibration)
     found: dict[tuple[str, str], Explained] = {}
     for (arm, model, bins), methods in _scored_alike(setup.methods).items():
         result = trained[arm] if arm is not None else None
@@ -130,14 +130,15 @@ def _scored_alike(methods: Sequence[Method]) -> dict[tuple[Arm | None, str, int 
 
 
 def _judge(chosen: Filter, received: Received, setup: Setup, with_reasons: bool) -> Verdict:
-    sizes = np.full(len(received.counts), setup.calibration.samples)
+    sizes = received.counts.sum(axis=1)
     if with_reasons:
         return chosen(received.counts, sizes, setup.context)
     return Verdict(*chosen.weigh(characterize(received.counts), sizes, setup.context), ())
 
 
-def _quantile(scores: FloatArray, settings: CalibrationSettings) -> float:
-    return pool(scores, None, settings.confidence_level, settings.correction).radius
+def _quantile(scores: ClientScores, population: Clients, settings: CalibrationSettings) -> float:
+    honest = (~population.byzantine).astype(np.float64)
+    return pool(scores, honest, settings.confidence_level, settings.correction).radius
 
 
 def _cell(

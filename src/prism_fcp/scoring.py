@@ -13,7 +13,7 @@ from prism_fcp.calibrate.attack import ScoreAttack, ScoreAttackView
 from prism_fcp.calibrate.histogram import histogram
 from prism_fcp.calibrate.radius import bracket, conformal_radius
 from prism_fcp.calibrate.sketch import tdigest_quantile
-from prism_fcp.calibrate.span import RANGES, Range, Span
+from prism_fcp.calibrate.span import RANGES, ClientScores, Range, Span
 from prism_fcp.data.clients import ClientData
 from prism_fcp.data.synthetic import Population, residuals_by_law, residuals_by_samples
 from prism_fcp.setup import CalibrationSettings
@@ -28,7 +28,7 @@ class Received(NamedTuple):
     """What reached the server under one attack."""
 
     attack: str
-    scores: FloatArray  # (K, n)
+    scores: ClientScores  # (K, n), or one array a client
     counts: IntArray  # (K, H)
     span: Span
 
@@ -75,9 +75,10 @@ class CalibrationDraws:
     def score(self, models: FloatArray, bins: int | None = None) -> Scored:
         """Return the scores of the models (K, D), one model a client, counted in so many bins (the settings')."""
 
-        def residuals(role: Role, normals: FloatArray) -> FloatArray:
+        def residuals(role: Role, normals: FloatArray) -> ClientScores:
             if isinstance(self.population, ClientData):
-                return np.stack(self.population.residuals(models, role))
+                told = self.population.residuals(models, role)
+                return np.stack(told) if len({len(own) for own in told}) == 1 else told
             if self.settings.scores == "law":
                 return residuals_by_law(self.population, models, normals)
             rng = streams.generator(streams.child(self.population.key, role))
@@ -87,32 +88,34 @@ class CalibrationDraws:
         span = self.range(calibration)
         bins = bins or self.settings.bins
         counts = histogram(calibration, span, bins)
-        test = residuals(Role.TEST, self.test)[~self.population.byzantine]
+        test = chosen(residuals(Role.TEST, self.test), ~self.population.byzantine)
         return Scored(self, calibration, counts, span, test, bins)
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One set of models' true scores, counted once: an attack makes only its own clients be counted again."""
+    """One set of models' true scores, counted once: an attack makes only its own clients be counted again.
+
+    Clients may have unequal numbers of scores; an attack then forges one client's at a time.
+    """
 
     draws: CalibrationDraws
-    true: FloatArray  # (K, n)
+    true: ClientScores  # (K, n), or one array a client
     counts: IntArray  # (K, H)
     span: Span  # of the true scores
-    honest_test: FloatArray  # (K - B, n_test)
+    honest_test: FloatArray  # (K - B, n_test), or all in a row
     bins: int
     concluded: dict[tuple[str, bytes], Conclusion] = field(default_factory=dict)
 
     def receive(self, label: str, attack: ScoreAttack) -> Received:
         """Return what the server receives when the Byzantine clients forge their scores."""
         byzantine, settings = self._byzantine, self.draws.settings
-        reported, counts, span = self.true.copy(), self.counts.copy(), self.span
-        reported[byzantine] = attack.forge(self._view(attack))
+        reported, counts, span = self._forged(attack), self.counts.copy(), self.span
         if settings.pilot == "reported":
             span = self.draws.range(reported)
             counts = histogram(reported, span, self.bins)
         elif byzantine.any():
-            counts[byzantine] = histogram(reported[byzantine], span, self.bins)
+            counts[byzantine] = histogram(_some(reported, byzantine), span, self.bins)
         return Received(label, reported, counts, span)
 
     def conclude(self, received: Received, weights: FloatArray) -> Conclusion:
@@ -123,8 +126,9 @@ class Scored:
         if address not in self.concluded:
             radius, beyond = self._radius(received, weights)
             inside = np.count_nonzero(self.honest_test <= radius) / self.honest_test.size
-            cut = beyond and settings.beyond_range == "clip" and self.true[~self._byzantine].max() > received.span.upper
-            self.concluded[address] = Conclusion(radius, float(inside), bool(cut))
+            cut = beyond and settings.beyond_range == "clip"
+            cut = cut and bool(chosen(self.true, ~self._byzantine).max() > received.span.upper)
+            self.concluded[address] = Conclusion(radius, float(inside), cut)
         return self.concluded[address]
 
     def _radius(self, received: Received, weights: FloatArray) -> tuple[float, bool]:
@@ -142,7 +146,7 @@ class Scored:
             radius = bracket(pooled, radius, received.counts, weights, received.span, self.bins)[1]
         elif settings.quantile == "tdigest":
             radius = tdigest_quantile(
-                list(np.minimum(received.scores[weights > 0], received.span.upper)),
+                [np.minimum(own, received.span.upper) for own in _some(received.scores, weights > 0)],
                 confidence_level=settings.confidence_level,
                 correction=settings.correction,
             )
@@ -152,15 +156,40 @@ class Scored:
     def _byzantine(self) -> BoolArray:
         return self.draws.population.byzantine
 
-    def _view(self, attack: ScoreAttack) -> ScoreAttackView:
+    def _forged(self, attack: ScoreAttack) -> ClientScores:
+        """Return all clients' scores with the Byzantine ones' in the attack's words."""
+        byzantine, normals = self._byzantine, self.draws.attack
+        if isinstance(self.true, np.ndarray):
+            reported = self.true.copy()
+            reported[byzantine] = attack.forge(self._view(attack, self.true[byzantine], normals))
+            return reported
+        told = list(self.true)
+        for place, client in enumerate(np.flatnonzero(byzantine)):
+            own = told[client][None]
+            told[client] = attack.forge(self._view(attack, own, normals[place : place + 1, : own.shape[1]]))[0]
+        return told
+
+    def _view(self, attack: ScoreAttack, own: FloatArray, normals: FloatArray) -> ScoreAttackView:
         """Show the attack what it declares in `sees`, and nothing else."""
         sees = attack.sees
         return ScoreAttackView(
-            own=self.true[self._byzantine],
+            own=own,
             upper=self.span.upper if "upper" in sees else None,
-            honest_mean=float(self.true[~self._byzantine].mean()) if "honest_mean" in sees else None,
-            normals=self.draws.attack if "normals" in sees else None,
+            honest_mean=float(chosen(self.true, ~self._byzantine).mean()) if "honest_mean" in sees else None,
+            normals=normals if "normals" in sees else None,
         )
+
+
+def chosen(scores: ClientScores, clients: BoolArray) -> FloatArray:
+    """Return some clients' scores: (k, n), or all in a row where they have unequal numbers."""
+    found = _some(scores, clients)
+    return found if isinstance(found, np.ndarray) else np.concatenate(found)
+
+
+def _some(scores: ClientScores, clients: BoolArray) -> ClientScores:
+    if isinstance(scores, np.ndarray):
+        return np.asarray(scores[clients])
+    return [own for own, wanted in zip(scores, clients, strict=True) if wanted]
 
 
 def scoring_models(result: Trained | None, model: str, population: Clients) -> FloatArray:

@@ -50,14 +50,16 @@ class Scaler:
         return cls.federated([Moments.of(values, values[0])])
 
     @classmethod
-    def federated(cls, told: Iterable[Moments]) -> Scaler:
-        """Take them from the sums that clients told."""
+    def federated(cls, told: Iterable[Moments], *, constant: bool = False) -> Scaler:
+        """Take them from the sums that clients told. With `constant`, a column that does not vary is only shifted."""
         parts = list(told)
         if not parts:
             raise DataError("standardisation: no client told its sums; at least one is needed")
         total = sum(parts[1:], start=parts[0])
         shift = total.sums / total.count
         variance = total.squares / total.count - np.square(shift)
+        if constant:  # rounding leaves a constant column a variance of about nothing
+            variance = np.where(variance > 1e-12 * np.square(shift), variance, 1.0)
         if not (variance > 0).all():
             place = int(np.flatnonzero(~(variance > 0))[0])
             raise DataError(f"standardisation: column {place} is constant over all clients; leave it out")

@@ -7,6 +7,7 @@ Three phases, three rooms: `prism_fcp.train` (with `prism_fcp.engines.train` to 
 from prism_fcp.data.synthetic import SyntheticLinear
 from prism_fcp.errors import PrismError
 from prism_fcp.evaluation import evaluate
+from prism_fcp.fitted import load_model
 from prism_fcp.pipeline import CalibrationSettings, Method, Setup, run_trial
 from prism_fcp.predict import Predictor
 from prism_fcp.train.settings import Arm, Federation, Masks
@@ -27,5 +28,6 @@ __all__ = [
     "SyntheticLinear",
     "__version__",
     "evaluate",
+    "load_model",
     "run_trial",
 ]

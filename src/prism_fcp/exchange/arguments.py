@@ -34,7 +34,9 @@ EXAMPLES = {
   prism-fcp audit result/calibration.json lake                    all that is known of one""",
     "predict": """example:
   prism-fcp predict new.csv --prediction predicted --predictor result/predictor.json \\
-      --model model.bin -o intervals.csv""",
+      --model model.bin -o intervals.csv
+  prism-fcp predict new.csv --model my/model.json --predictor my/predictor.json    a table of features, and the
+                                                                                   model of `prism-fcp run my.toml`""",
     "evaluate": """examples:
   prism-fcp evaluate north=test-north.csv south=test-south.csv --y days --prediction predicted \\
       --predictor result/predictor.json --model model.bin -o evaluation.json
@@ -176,8 +178,8 @@ def _add_use(predict: argparse.ArgumentParser, evaluate: argparse.ArgumentParser
         parser.add_argument("--predictor", type=Path, required=True, metavar="FILE", help="what calibrate wrote")
         parser.add_argument("--model", metavar="FILE|HASH", help="the model that predicts: must be the calibrated one")
         parser.add_argument("--level", action="append", metavar="LEVEL", help="default: every calibrated one")
-    predict.add_argument("file", type=Path, help="a table with a column of predictions")
-    predict.add_argument("--prediction", metavar="COLUMN", help="default: the only column")
+    predict.add_argument("file", type=Path, help="a table with predictions, or of a model.json's features")
+    predict.add_argument("--prediction", metavar="COLUMN", help="default: what model.json predicts, or the only column")
     predict.add_argument("--sigma", metavar="COLUMN", help="normalised scores: the column of sigma")
     predict.add_argument("--client", help="use this client's own radius")
     predict.add_argument(

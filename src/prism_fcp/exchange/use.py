@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from prism_fcp import io
 from prism_fcp.calibrate.radius_file import load_radii
 from prism_fcp.data.columns import open_columns
+from prism_fcp.data.wanted import Pick
 from prism_fcp.errors import DataError, SettingError
 from prism_fcp.evaluation import evaluate as evaluate_clients
 from prism_fcp.evaluation import text_table
@@ -20,6 +22,7 @@ from prism_fcp.exchange.desk import hash_of
 from prism_fcp.exchange.site import answer_columns
 from prism_fcp.exchange.telling import reading, say
 from prism_fcp.exchange.write import write_table
+from prism_fcp.fitted import FittedModel, is_model_file, load_model
 from prism_fcp.predict import Predictor, precomputed
 
 
@@ -32,9 +35,13 @@ def predict(options: Namespace) -> int:
         raise SettingError(f"{options.predictor} {needed}")
     model = None if options.model is None else hash_of(options.model)
     levels = options.level or None
-    columns = None if options.prediction is None else [options.prediction]
+    columns: list[str] | Pick | None = None if options.prediction is None else [options.prediction]
+    answers: FittedModel | Callable[[Any], Any] = precomputed
+    if columns is None and options.model is not None and is_model_file(Path(options.model)):
+        answers = fitted = load_model(options.model)
+        columns = partial(_features, fitted, options.file)
     if normalised:
-        if columns is None:
+        if not isinstance(columns, list):
             raise SettingError("--prediction is missing: beside --sigma the column must be named")
         columns.append(options.sigma)
     names = ["prediction"]
@@ -46,8 +53,9 @@ def predict(options: Namespace) -> int:
     def blocks(progress: Any) -> Iterator[list[Any]]:
         for own in open_columns(options.file, columns, progress=progress):
             sigma = own[1] if normalised else None
-            predictor = Predictor.load(options.predictor, precomputed, model_hash=model, sigma=sigma)
-            told = predictor.predict_interval(own[0], levels, client=options.client)
+            inputs = own[0] if answers is precomputed else np.stack(own, axis=1)
+            predictor = Predictor.load(options.predictor, answers, model_hash=model, sigma=sigma)
+            told = predictor.predict_interval(inputs, levels, client=options.client)
             yield [told.point, *(told.bounds[:, end, place] for place in range(told.bounds.shape[2]) for end in (0, 1))]
 
     with reading(options.file) as progress:
@@ -91,6 +99,11 @@ def evaluate(options: Namespace) -> int:
         io.write_json(options.out, "evaluation", body)
     say(options, text_table(found), body)
     return 0
+
+
+def _features(model: FittedModel, path: Path, names: Sequence[str]) -> list[str]:
+    """Return a table's columns in the order the model wants its features."""
+    return [names[place] for place in model.places(names, str(path))]
 
 
 def _named(argument: str) -> tuple[str, Path]:

@@ -32,6 +32,11 @@ EPILOG = """examples, on simulated federations:
   prism-fcp run my.toml
   prism-fcp compare results --check                ours beside the paper's, nothing recomputed
 
+examples, data of your own:
+  prism-fcp run --example data > my.toml           a table of yours: name it and its target, then
+  prism-fcp run my.toml                            a calibrated predictor and a page that explains it
+  prism-fcp predict new.csv --model prism-results/my/model.json --predictor prism-results/my/predictor.json
+
 examples, calibrating a model of your own by files:
   prism-fcp spec --title "length of stay" --model model.bin -o spec.json       the agreement, for every site
   prism-fcp summarize scores.csv --spec spec.json --client north               a site: its scores in a small file
@@ -117,6 +122,8 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     if options.command in HELP:
         from prism_fcp.exchange.commands import COMMANDS
+    elif options.command == "run":
+        from prism_fcp.own.commands import COMMANDS
     else:
         from prism_fcp.lab.commands import COMMANDS  # the method and its tables, only now
 
@@ -152,11 +159,15 @@ def _parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     _add_output(reproduce)
 
     run = commands.add_parser(
-        "run", help="an experiment of your own from a TOML file", **style,
-        epilog="example:\n  prism-fcp run --example > my.toml\n  prism-fcp run my.toml --trials 20",
+        "run", help="a table of your own, or an experiment, from a TOML file", **style,
+        epilog="examples:\n  prism-fcp run --example data > my.toml      from a table of yours to a predictor\n"
+        "  prism-fcp run --example > my.toml           an experiment\n  prism-fcp run my.toml --trials 20",
     )  # fmt: skip
-    run.add_argument("file", nargs="?", type=Path, metavar="FILE.toml", help="the experiment")
-    run.add_argument("--example", action="store_true", help="print a commented experiment with every key, and stop")
+    run.add_argument("file", nargs="?", type=Path, metavar="FILE.toml", help='data = "table.csv", or an experiment')
+    run.add_argument(
+        "--example", nargs="?", const="experiment", metavar="data",
+        help="print a commented experiment (or, with data, a project on a table of yours) with every key, and stop",
+    )  # fmt: skip
     _add_running(run)
     _add_output(run)
 
@@ -177,10 +188,11 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trials", type=_whole, help="trials an experiment (default: the experiment's)")
     parser.add_argument("--seed", type=_whole, help="seed of everything random (default: the experiment's)")
     parser.add_argument("--jobs", type=_whole, help="trials side by side (default: one a core); changes no number")
-    parser.add_argument("--engine", default="auto", help="auto (default), compiled or readable")
+    parser.add_argument("--engine", default="auto", help="auto (default), compiled, xla or readable")
     parser.add_argument("--quick", action="store_true", help="five trials unless --trials says otherwise")
     parser.add_argument("--fresh", action="store_true", help="forget finished trials and start over")
     parser.add_argument("--check", action="store_true", help="exit 3 if a row that should reproduce does not")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="the superconductivity data (UCI 464), CSV or npz")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

@@ -68,9 +68,10 @@ def cache_folder() -> Path:
 def _read(path: Path, progress: Callable[[int, int], None] | None) -> Table:
     if not path.exists():
         raise DataError(f"{path}: no such file; {REMEDY}")
-    if path.name.lower().endswith(".npz"):
-        return read_table(path, "y", progress=progress)
-    return read_table(path, TARGET, progress=progress)
+    try:
+        return read_table(path, "y" if path.name.lower().endswith(".npz") else TARGET, progress=progress)
+    except DataError as error:
+        raise DataError(f"{error}; {REMEDY}") from error
 
 
 def _checked(table: Table, where: str) -> Table:

@@ -63,9 +63,17 @@ def need_modest(where: object, packed: int, unpacked: int) -> None:
         raise DataError(f"{where}: unpacks to more than {MAX_RATIO} times its size; unpack it first")
 
 
-def cell(path: Path, row: int, name: str, trouble: str) -> DataError:
+class CellError(DataError):
+    """One cell that cannot be used."""
+
+    column = ""
+
+
+def cell(path: Path, row: int, name: str, trouble: str) -> CellError:
     """Return the complaint about one cell; rows count from 1, below the header."""
-    return DataError(f"{path}: row {row:,}, column {name!r}: {trouble}")
+    error = CellError(f"{path}: row {row:,}, column {name!r}: {trouble}")
+    error.column = name
+    return error
 
 
 def short(value: object) -> str:

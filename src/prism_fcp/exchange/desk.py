@@ -13,6 +13,7 @@ import numpy as np
 
 from prism_fcp import io
 from prism_fcp.calibrate import wire
+from prism_fcp.calibrate.calibration import Calibration
 from prism_fcp.calibrate.filter import FILTERS
 from prism_fcp.calibrate.grid import AnyGrid, LinearGrid, LogGrid
 from prism_fcp.calibrate.judgement import Filter
@@ -97,15 +98,7 @@ def calibrate(options: Namespace) -> int:
             _tell_refused(receipts)
             found = desk.finalise()
             awaited = desk.awaited
-        body = document.describe(found, agreed, chosen, datetime.now(UTC), warnings=told, guard_by=options.guard)
-        document.save(options.out / "calibration.json", body)
-        radii = found if options.guard is None else document.guarded(found, options.guard)
-        told_of = {"title": agreed.title, "round": str(agreed.round), "version": str(found.version)}
-        predictor = Predictor(sigma=precomputed if agreed.score == "normalised_residual" else None)
-        predictor = predictor.conformalize(
-            radii, per_client=True, model=agreed.model, spec_hash=agreed.hash, provenance=told_of
-        )
-        predictor.save(options.out / "predictor.json")
+        body = keep(found, agreed, chosen, options.out, told, options.guard)
         io.write_json(
             options.out / "receipts.json", "receipts",
             {"receipts": [{"file": path.name, **receipt.to_json()} for path, receipt in receipts]},
@@ -114,6 +107,22 @@ def calibrate(options: Namespace) -> int:
         io.remove_empty(made)
     say(options, _outcome(body, options.out, awaited), body)
     return 0
+
+
+def keep(
+    found: Calibration, agreed: CalibrationSpec, chosen: Filter, folder: Path, told: list[str], guard: str | None = None
+) -> dict[str, Any]:
+    """Write calibration.json and predictor.json, and return what the first holds; `told` are warnings on the way."""
+    body = document.describe(found, agreed, chosen, datetime.now(UTC), warnings=told, guard_by=guard)
+    document.save(folder / "calibration.json", body)
+    radii = found if guard is None else document.guarded(found, guard)
+    told_of = {"title": agreed.title, "round": str(agreed.round), "version": str(found.version)}
+    predictor = Predictor(sigma=precomputed if agreed.score == "normalised_residual" else None)
+    predictor = predictor.conformalize(
+        radii, per_client=True, model=agreed.model, spec_hash=agreed.hash, provenance=told_of
+    )
+    predictor.save(folder / "predictor.json")
+    return body
 
 
 def withdraw(options: Namespace) -> int:

@@ -10,13 +10,14 @@ from typing import Any, Final, Literal, TypeAlias
 from prism_fcp.errors import PrismError, SettingError, need_number
 from prism_fcp.lab.typed import shown
 from prism_fcp.setup import CalibrationSettings, Method, Setup
+from prism_fcp.tables import FRIEDMAN, TableData
 from prism_fcp.train.aggregate import RULES
 from prism_fcp.train.settings import Federation
 from prism_fcp.types import Choice
 
 Figure: TypeAlias = Literal[
     "widths", "histograms", "scores", "intervals", "quantile", "energy", "count", "noise", "tradeoff", "missed",
-    "layers",
+    "layers", "partition",
 ]  # fmt: skip
 
 MAX_TRIALS: Final = 10_000_000
@@ -96,8 +97,10 @@ def figures(wanted: Sequence[Figure], made: Setup, where: str) -> None:
     federated = any(method.arm is not None and method.arm.exchange for method in made.methods)
     random = any(attack.name == "random" for _, attack in made.attacks)
     for figure in wanted:
-        if figure != "widths" and not federated:
+        if figure not in ("widths", "partition") and not federated:
             raise SettingError(f"{where}: figure {figure!r} needs a method with training = 'federated'")
+        if figure == "partition" and not (isinstance(made.population, TableData) and made.population.name != FRIEDMAN):
+            raise SettingError(f"{where}: figure 'partition' needs [data] with a table")
         if figure == "noise" and not random:
             raise SettingError(f"{where}: figure 'noise' needs attacks of name 'random' with several sd")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from argparse import Namespace
@@ -13,7 +14,8 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from prism_fcp import io
-from prism_fcp.errors import MissingExtraError, SettingError, counted
+from prism_fcp.data.superconductivity import REMEDY, VARIABLE
+from prism_fcp.errors import DataError, MissingExtraError, SettingError, counted
 from prism_fcp.lab import catalog, checks, clients, tables
 from prism_fcp.lab import demo as story
 from prism_fcp.lab.compare import Comparison, judge, published, stored
@@ -42,27 +44,32 @@ def demo(options: Namespace) -> int:
 
 def reproduce(options: Namespace) -> int:
     """Run experiments of the catalogue."""
-    named = {name: catalog.named(name) for name in options.names if name != "all"}
-    if "all" in options.names:
-        named = {name: catalog.named(name) for name in catalog.NAMES}
-    return _run_all([*named.values()], options)
+    with _superconductivity(options.data):
+        named = {name: catalog.named(name) for name in options.names if name != "all"}
+        if "all" in options.names:
+            named = {name: catalog.named(name) for name in catalog.NAMES}
+        return _run_all([*named.values()], options)
 
 
 def run(options: Namespace) -> int:
-    """Run an experiment from a file, or print the example."""
-    if options.example:
-        sys.stdout.write(catalog.example())
-        return 0
+    """Run an experiment from a file."""
     if options.file is None:
         raise SettingError("no experiment given: prism-fcp run FILE.toml; `prism-fcp run --example` prints one to edit")
-    return _run_all([load(options.file)], options, options.file)
+    with _superconductivity(options.data):
+        return _run_all([load(options.file)], options, options.file)
+
+
+def print_example() -> int:
+    """Print a commented experiment with every key."""
+    sys.stdout.write(catalog.example())
+    return 0
 
 
 def compare(options: Namespace) -> int:
     """Set stored results beside the paper's; read only."""
     results = stored(options.folder)
     folders = [options.folder, *(options.folder / result.experiment for result in results)]
-    _check_target(options.json, folders, [])
+    check_target(options.json, folders, [])
     out = _console(options)
     if options.check:
         _need_published([(result.experiment, result.fingerprint) for result in results])
@@ -75,7 +82,7 @@ def compare(options: Namespace) -> int:
 
 def catalogue(options: Namespace) -> int:
     """Show the catalogue."""
-    _check_target(options.json, [], [])
+    check_target(options.json, [], [])
     experiments = [catalog.named(name) for name in catalog.NAMES]
     if options.json is None:
         tables.console().print(tables.listing(experiments))
@@ -87,7 +94,7 @@ def catalogue(options: Namespace) -> int:
         }
         for e in experiments
     ]  # fmt: skip
-    _write(body, options.json)
+    write_json(body, options.json)
     return 0
 
 
@@ -131,9 +138,25 @@ def _check(comparisons: Sequence[Comparison], out: Console) -> int:
 
 
 @contextmanager
+def _superconductivity(file: Path | None) -> Iterator[None]:
+    """Let this file be the superconductivity data for a while, in worker processes too."""
+    if file is not None and not file.is_file():
+        raise DataError(f"--data {file}: no such file; {REMEDY}")
+    before = os.environ.get(VARIABLE)
+    try:
+        if file is not None:
+            os.environ[VARIABLE] = str(file.resolve())
+        yield
+    finally:
+        os.environ.pop(VARIABLE, None)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+@contextmanager
 def _prepared(experiments: Sequence[Experiment], options: Namespace, file: Path | None = None) -> Iterator[None]:
     """Find out all that can be known to fail before anything is computed; afterwards remove what was made in vain."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = show_warning
     for experiment in experiments:
         trials = experiment.trials if options.trials is None else options.trials
         check_counts(trials, 1 if options.jobs is None else options.jobs)
@@ -144,7 +167,7 @@ def _prepared(experiments: Sequence[Experiment], options: Namespace, file: Path 
         _need_published([(experiment.name, experiment.fingerprint) for experiment in experiments])
     plugins = [Path(name) for experiment in experiments for name in experiment.plugins if name.endswith(".py")]
     folders = [options.out / experiment.name for experiment in experiments]
-    _check_target(options.json, folders, plugins + ([file] if file else []))
+    check_target(options.json, folders, plugins + ([file] if file else []))
     if options.jobs is not None and options.jobs > most_jobs():
         print(f"prism-fcp: --jobs {options.jobs} on {cores()} cores: {most_jobs()} are used", file=sys.stderr)
     made: list[Path] = []
@@ -159,7 +182,9 @@ def _prepared(experiments: Sequence[Experiment], options: Namespace, file: Path 
             io.remove_empty([folder])
 
 
-def _check_target(target: str | None, folders: Sequence[Path], sources: Sequence[Path]) -> None:
+def check_target(
+    target: str | None, folders: Sequence[Path], sources: Sequence[Path], kept: Sequence[str] = ()
+) -> None:
     """Refuse to write JSON over the experiment itself, a file that results are kept in, or what is no file."""
     if target is None or target == "-":
         return
@@ -173,7 +198,7 @@ def _check_target(target: str | None, folders: Sequence[Path], sources: Sequence
     if any(path.resolve() == source.resolve() for source in sources):
         raise SettingError(f"--json {target} would overwrite the experiment's own file; {_OTHER_FILE}")
     if path.resolve().parent in [folder.resolve() for folder in folders] and (
-        path.name in _KEPT or path.name.startswith("trials-") or path.suffix in (".png", ".svg")
+        path.name in (*_KEPT, *kept) or path.name.startswith("trials-") or path.suffix in (".png", ".svg")
     ):
         raise SettingError(f"--json {target} would overwrite a file that results are kept in; {_OTHER_FILE}")
 
@@ -232,10 +257,11 @@ def _console(options: Namespace) -> Console:
 
 def _write_json(comparisons: Sequence[Comparison], target: str | None) -> None:
     if target is not None:
-        _write([comparison.to_json() for comparison in comparisons], target)
+        write_json([comparison.to_json() for comparison in comparisons], target)
 
 
-def _write(body: Any, target: str) -> None:
+def write_json(body: Any, target: str) -> None:
+    """Write JSON to a file, or to standard output for -."""
     if target == "-":
         plain = (sys.stdout.encoding or "").lower().replace(
             "-", ""
@@ -245,7 +271,7 @@ def _write(body: Any, target: str) -> None:
         io.write_text(Path(target), io.to_json(body), _OTHER_FILE)
 
 
-def _show_warning(
+def show_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -253,7 +279,8 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
+    """Print a warning as one line."""
     print(f"prism-fcp: warning: {message}", file=sys.stderr)
 
 
-COMMANDS = {"demo": demo, "reproduce": reproduce, "run": run, "compare": compare, "list": catalogue}
+COMMANDS = {"demo": demo, "reproduce": reproduce, "compare": compare, "list": catalogue}

@@ -6,7 +6,7 @@ import io as memory
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from prism_fcp.lab.clients import ClientView
 from prism_fcp.lab.compare import Comparison
 from prism_fcp.lab.plots_clients import histograms, intervals, scores
 from prism_fcp.lab.plots_data import layers, missed, tradeoff
+from prism_fcp.lab.plots_partition import partition
 from prism_fcp.lab.plots_sweeps import count, energy, noise, quantile
 from prism_fcp.lab.plots_tables import widths
 
@@ -33,6 +34,7 @@ PLOTS: Final[dict[str, Callable[[Any, Comparison, Sequence[ClientView]], None]]]
     "tradeoff": tradeoff,
     "missed": missed,
     "layers": layers,
+    "partition": partition,
 }
 FROM_CLIENTS: Final = frozenset({"histograms", "scores", "intervals"})  # these need clients.json
 
@@ -57,6 +59,15 @@ _STYLE: Final[dict[Any, Any]] = {
 
 def draw(comparison: Comparison, clients: Sequence[ClientView], kinds: Sequence[str], folder: Path) -> list[Path]:
     """Draw each kind into `folder`, twice: PNG and SVG. One that cannot be drawn is a warning, not an error."""
+
+    def fill(kind: str) -> Callable[[Any], None]:
+        return lambda figure: PLOTS[kind](figure, comparison, clients)
+
+    return paint({kind: fill(kind) for kind in kinds}, folder)
+
+
+def paint(fills: Mapping[str, Callable[[Any], None]], folder: Path) -> list[Path]:
+    """Draw pictures by name, each with what fills its empty figure; see `draw`."""
     with _quietly():
         try:
             with _without("MPLBACKEND"):  # no picture needs a backend, and a bad name would stop the import
@@ -70,13 +81,13 @@ def draw(comparison: Comparison, clients: Sequence[ClientView], kinds: Sequence[
         # A user's own matplotlibrc must not change the pictures; the backend is left alone, no picture needs one.
         plain = {key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith("backend")}
         paths, failed = [], []
-        for kind in kinds:
+        for kind, fill in fills.items():
             drawn = {}
             try:
                 with matplotlib.rc_context(plain | _STYLE):
                     figure = Figure(layout="constrained")
                     FigureCanvasAgg(figure)
-                    PLOTS[kind](figure, comparison, clients)
+                    fill(figure)
                     for suffix, options in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
                         picture = memory.BytesIO()
                         figure.savefig(picture, format=suffix, **options)

@@ -143,6 +143,13 @@ def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
     }
 
 
+def check_kept(experiment: Experiment, engine: str, trials: int, folder: Path) -> None:
+    """Raise what `run` would of trials in this folder that are another run's, before anything else is computed."""
+    chosen = chosen_engine(experiment, engine, trials)
+    chosen = _kept_engine(experiment, engine, chosen, folder, experiment.seed)
+    _store(experiment, folder, chosen.name, experiment.seed).read()
+
+
 def check_counts(trials: int, jobs: int) -> None:
     """Raise `SettingError` for counts nothing can be done with."""
     for name, value, most in (("trials", trials, checks.MAX_TRIALS), ("jobs", jobs, checks.MAX_SIZE)):

@@ -151,6 +151,11 @@ def _population(document: Mapping[str, Any], where: str) -> SyntheticLinear | Ta
         return made
     if "population" in document:
         raise SettingError(f"{where}: [population] and [data] both say what clients hold; leave one of them out")
+    return table_data(document, where)
+
+
+def table_data(document: Mapping[str, Any], where: str) -> TableData:
+    """Read [data]; a file's path is taken from the experiment's own folder."""
     data: TableData = _section(TableData, document, "data", where)
     try:
         data.check()

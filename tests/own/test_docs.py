@@ -46,8 +46,8 @@ def test_the_page_can_be_followed_to_the_letter(tmp_path: Path) -> None:
 
 
 def test_every_key_of_a_project_is_documented() -> None:
-    from prism_fcp.own import project
+    from prism_fcp.own import project, sections
 
-    known = {*project._ABOUT, *project._COLUMNS, *project._TABLES, *project._TRAINING}
-    known |= {*project.Calibrating.__slots__, *project.Drill.__slots__}
+    known = {*project.ABOUT, *sections.COLUMNS, *project.TABLES, *project.TRAINING}
+    known |= {*sections.Calibrating.__slots__, *sections.Drill.__slots__}
     assert not [key for key in known if f"`{key}`" not in PAGE and f"`[{key}]`" not in PAGE]

@@ -154,12 +154,12 @@ def test_clients_named_by_a_column_and_a_perceptron(here: Path, capsys: pytest.C
 
 
 def test_the_example_shows_every_key_and_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from prism_fcp.own import project
+    from prism_fcp.own import project, sections
 
     assert main(["run", "--example", "data"]) == 0
     text = capsys.readouterr().out
-    known = {*project._ABOUT, *project._COLUMNS, *project._TABLES, *project._TRAINING}
-    known |= {*project.Calibrating.__slots__, *project.Drill.__slots__}
+    known = {*project.ABOUT, *sections.COLUMNS, *project.TABLES, *project.TRAINING}
+    known |= {*sections.Calibrating.__slots__, *sections.Drill.__slots__}
     assert not [key for key in known if not re.search(rf"\b{key}\b\]? ?", text)]
     text = text.replace("table.csv", "diabetes.csv").replace('"target" ', '"progression" ')
     (here / "my.toml").write_text(text.replace("rounds = 300", "rounds = 20").replace("trials = 20", "trials = 1"))

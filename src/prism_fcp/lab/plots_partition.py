@@ -46,19 +46,19 @@ def holdings(
 ) -> None:
     """Draw each client's share of the target's quantile bins, the middle of its target values, and its rows."""
     order = np.argsort([np.median(target[own]) for own in held], kind="stable")
-    shares, ends = _shares(held, target)
+    parts, ends = shares(held, target)
     counts = np.array([len(held[k]) for k in order])
     alike = counts.min() == counts.max()
     figure.set_size_inches(7.4 if alike else 9.6, float(np.clip(2.2 + 0.26 * len(held), 3.6, 9.0)))
     ratios = (4, 3) if alike else (4, 3, 2)
     bins, spread, *others = figure.subplots(1, len(ratios), sharey=True, width_ratios=ratios)
     drawn = bins.imshow(
-        100 * shares[order], aspect="auto", cmap="Blues", vmin=0, vmax=max(20.0, 100 * float(shares.max())),
+        100 * parts[order], aspect="auto", cmap="Blues", vmin=0, vmax=max(20.0, 100 * float(parts.max())),
         interpolation="nearest",
     )  # fmt: skip
     figure.colorbar(drawn, ax=bins, location="left" if len(held) > NAMED else "top", label="% of the client's rows",
                     shrink=0.8, aspect=40, pad=0.02)  # fmt: skip
-    width = shares.shape[1]
+    width = parts.shape[1]
     bins.set_xticks([0, width // 2, width - 1], [f"≤ {ends[0]:.3g}", f"≤ {ends[width // 2]:.3g}", f"≤ {ends[-1]:.3g}"])
     bins.set_xlabel(f"{plain(about, 40)}: bins of equally many rows")
     bins.grid(visible=False)
@@ -94,7 +94,7 @@ def _sizes(panel: Any, counts: NDArray[np.int64]) -> None:
         panel.annotate(f"{count:,}", (count, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7)
 
 
-def _shares(held: Sequence[Rows], target: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def shares(held: Sequence[Rows], target: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return each client's share of rows in each bin, and the largest target of each bin."""
     members = quantile_bins(target, BINS)
     bin_of = np.empty(len(target), dtype=np.int64)

@@ -6,13 +6,16 @@ import sys
 import time
 import warnings
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import prism_fcp
 from prism_fcp import io
 from prism_fcp.errors import MissingExtraError, SettingError, did_you_mean
-from prism_fcp.lab import checks, commands, sources, tables
+from prism_fcp.lab import commands, sources, tables
 from prism_fcp.lab.compare import Comparison, judge
 from prism_fcp.lab.figures import draw, paint
 from prism_fcp.lab.plots_partition import holdings
@@ -22,7 +25,7 @@ from prism_fcp.lab.run import Interrupted, check_counts, check_kept, chosen_engi
 from prism_fcp.lab.run import run as run_experiment
 from prism_fcp.own import telling
 from prism_fcp.own.fit import FILES, fit, known
-from prism_fcp.own.project import Project, is_project, load
+from prism_fcp.own.project import Project, is_project, read
 from prism_fcp.own.staging import staged
 from prism_fcp.tables import origin
 
@@ -39,20 +42,19 @@ def run(options: Namespace) -> int:
             sys.stdout.write(io.read_text(Path(__file__).parent / "example.toml"))
             return 0
         return commands.print_example()
-    if options.file is None or not is_project(io.read_toml(options.file)):
-        return commands.run(options)
-    return _run_project(options)
+    document = {} if options.file is None else io.read_toml(options.file)
+    return _run_project(document, options) if is_project(document) else commands.run(options)
 
 
-def _run_project(options: Namespace) -> int:
+def _run_project(document: Mapping[str, Any], options: Namespace) -> int:
     warnings.showwarning = commands.show_warning
     if options.check:
         raise SettingError("--check: nothing is published of your own data; leave it out")
     if options.data is not None:
         raise SettingError("--data names the superconductivity file; this project names its own table: data = ...")
     if options.seed is not None:
-        checks.seed(options.seed)
-    project = load(options.file) if options.seed is None else _reseeded(options)
+        document = {**document, "seed": options.seed}
+    project = read(document, str(options.file))
     trials = commands.QUICK if options.quick else max(1, project.drill.trials)
     trials = trials if options.trials is None else options.trials
     check_counts(trials, 1 if options.jobs is None else options.jobs)
@@ -76,12 +78,6 @@ def _run_project(options: Namespace) -> int:
         drill = None if comparison is None else comparison.to_json()
         commands.write_json({**body, "drill": drill}, options.json)
     return 0
-
-
-def _reseeded(options: Namespace) -> Project:
-    from prism_fcp.own.project import read
-
-    return read({**io.read_toml(options.file), "seed": options.seed}, str(options.file))
 
 
 def _fitted(project: Project, options: Namespace, folder: Path) -> tuple[dict[str, Any], list[Path]]:
@@ -113,8 +109,8 @@ def _fitted(project: Project, options: Namespace, folder: Path) -> tuple[dict[st
 
 
 def _holdings(figure: Any, project: Project) -> None:
-    table = project.ready.table
-    holdings(figure, project.title, list(project.clients), project.held, table.target, table.target_name)
+    table, held = project.ready.table, [np.concatenate(own) for own in project.rows]
+    holdings(figure, project.title, project.clients, held, table.target, table.target_name)
 
 
 def _drilled(project: Project, options: Namespace, folder: Path, trials: int) -> Comparison:

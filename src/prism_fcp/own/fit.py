@@ -26,7 +26,6 @@ from prism_fcp.calibrate.server import CalibrationServer
 from prism_fcp.calibrate.spec import CalibrationSpec
 from prism_fcp.calibrate.summary import summarize
 from prism_fcp.data.clients import ClientData
-from prism_fcp.data.partition import Rows
 from prism_fcp.engines import ENGINES, amount_of_work, choose
 from prism_fcp.errors import DataError, DivergedError
 from prism_fcp.evaluation import Evaluation
@@ -62,8 +61,7 @@ def fit(project: Project, engine: str, folder: Path, tell: Callable[[str], None]
     arms = [arm for arm in (method.arm, alone.arm) if arm is not None]
     federation = replace(setup.federation, num_byzantine=0, attack=Choice("none"))
     chosen = choose(engine, amount_of_work(federation, len(arms)), federation, arms, rows=True)
-    seed = project.experiment.seed
-    drawn, ready, rows = project.table.whole_clients(len(project.clients), 0, seed, 0)
+    drawn = project.drawn
     tell(
         f"training {project.table.model.name} with {len(project.clients)} clients, {federation.rounds} rounds "
         f"({chosen.name} engine)"
@@ -75,14 +73,14 @@ def fit(project: Project, engine: str, folder: Path, tell: Callable[[str], None]
                 f"{project.where}: training diverged by round {one.diverged_at} with step_size={federation.step_size:g}"
                 "; lower step_size in [training]"
             )
-    table = ready.table
+    table = project.ready.table
     model = FittedModel(
         project.table.model, drawn.model, together.global_model.astype(np.float32), table.names, table.target_name,
-        ready.scaler, (*[project.table.client] * bool(project.table.client), *project.table.drop),
+        project.ready.scaler, (*[project.table.client] * bool(project.table.client), *project.table.drop),
     )  # fmt: skip
     model.save(folder / "model.json")
     tell("calibrating: one summary of scores a client")
-    evaluation, warnings = _calibrate(project, folder, rows)
+    evaluation, warnings = _calibrate(project, folder)
     first = evaluation.levels[0]
     everybody = first.overall
     level = project.calibration.levels[0]
@@ -101,15 +99,16 @@ def fit(project: Project, engine: str, folder: Path, tell: Callable[[str], None]
         ],
         "worst": {"client": str(first.worst.name), **_shown(first.worst)},
         "clients": [
-            {"client": str(one.name), "rows": len(held), "training": len(own[0]), "calibration": len(own[1]),
+            {"client": str(one.name), "rows": held, "training": len(own[0]), "calibration": len(own[1]),
              **_shown(one)}
-            for one, held, own in zip(first.clients, project.held, rows, strict=True)
+            for one, held, own in zip(first.clients, project.held, project.rows, strict=True)
         ],
     }  # fmt: skip
 
 
-def _calibrate(project: Project, folder: Path, rows: list[tuple[Rows, Rows, Rows]]) -> tuple[Evaluation, list[str]]:
+def _calibrate(project: Project, folder: Path) -> tuple[Evaluation, list[str]]:
     """Calibrate and evaluate the model as it was saved, on raw rows; write the files and the page."""
+    rows = project.rows
     model, table = load_model(folder / "model.json"), project.ready.table
     agreed = CalibrationSpec(
         title=project.title, model=model_hash(folder / "model.json"), clients=project.clients,

@@ -24,12 +24,13 @@ def _say(out: Console, text: str) -> None:
 def show(project: Project, body: Mapping[str, Any], folder: Path, files: Sequence[Path], out: Console) -> None:
     """Print what was trained, on what, what it is worth, and where it lies."""
     rows = project.ready.table
-    sizes = [len(own) for own in project.held]
+    sizes = project.held
+    held = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     out.print(Text(project.title, style="bold"))
     _say(
         out,
         f"{len(rows.target):,} rows, {counted(len(rows.names), 'feature')}, target {rows.target_name}; "
-        f"{len(project.clients)} clients with {min(sizes)} to {max(sizes)} rows (partition "
+        f"{len(project.clients)} clients with {held} rows (partition "
         f"{project.table.partition.name})",
     )
     if body["chosen"]:
@@ -37,12 +38,9 @@ def show(project: Project, body: Mapping[str, Any], folder: Path, files: Sequenc
     level = project.calibration.levels[0]
     out.print()
     told = [
-        (
-            one["name"], percent(one["coverage"]), f"{percent(one['low'])} to {percent(one['high'])}",
-            number(one["width"]) + (f" ({one['without']} of {len(sizes)} clients: infinite)" if one["without"] else ""),
-        )
+        (one["name"], percent(one["coverage"]), f"{percent(one['low'])} to {percent(one['high'])}", _width(one, sizes))
         for one in body["worth"]
-    ]  # fmt: skip
+    ]
     tested = sum(one["test"] for one in body["clients"])
     _say(out, table((f"confidence {level}", "coverage", "95 % interval", "width"), told, right=[1]))
     worst = body["worst"]
@@ -66,6 +64,13 @@ def show(project: Project, body: Mapping[str, Any], folder: Path, files: Sequenc
     _say(
         out, f"next: prism-fcp predict new.csv --model {folder / 'model.json'} --predictor {folder / 'predictor.json'}"
     )
+
+
+def _width(one: Mapping[str, Any], sizes: Sequence[int]) -> str:
+    """Return a width in words; clients that have none are counted."""
+    if one["width"] is None:
+        return "infinite"
+    return number(one["width"]) + (f" ({one['without']} of {len(sizes)} clients: infinite)" if one["without"] else "")
 
 
 def show_drill(project: Project, comparison: Comparison, folder: Path, out: Console) -> None:

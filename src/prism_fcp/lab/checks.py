@@ -16,7 +16,7 @@ from prism_fcp.types import Choice
 
 Figure: TypeAlias = Literal[
     "widths", "histograms", "scores", "intervals", "quantile", "energy", "count", "noise", "tradeoff", "missed",
-    "layers",
+    "layers", "learning",
 ]  # fmt: skip
 
 MAX_TRIALS: Final = 10_000_000

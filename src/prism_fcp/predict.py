@@ -201,7 +201,7 @@ class Predictor:
         rows = _as_rows(inputs)
         point = _numbers("predictions", _ask(self.predict, rows), rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            whole = np.isfinite(point.sum())  # a finite sum has finite terms: half the time of asking each
+            whole = np.isfinite(np.einsum("i->", point))  # a finite sum has finite terms; faster than `sum`
         bad = 0 if whole else np.count_nonzero(~np.isfinite(point))
         if bad:
             raise DataError(f"Predictor: {bad} of {point.size} predictions are NaN or infinite; check model and inputs")

@@ -249,3 +249,38 @@ def test_the_filter_and_the_quantile_read_the_same_scores() -> None:
     )
     kept = np.sort(np.concatenate([own for name, own in reports.items() if name not in poisoned.left_out]))
     assert poisoned.radius == kept[poisoned.rank - 1]
+
+
+@pytest.mark.parametrize("correction", ["n+1", "n+K"])
+@pytest.mark.parametrize(
+    "own",
+    [
+        np.linspace(0, 2, 50),
+        np.linspace(0, 2, 50, dtype=np.float32)[::2],
+        np.arange(40) % 5,
+        np.array([-0.0, 0.0, 1e-300, 1e200]),
+        np.ones(3),
+    ],
+    ids=["plain", "strided float32", "integers", "far apart", "too few"],
+)
+@pytest.mark.filterwarnings("ignore::prism_fcp.calibrate.TooFewScoresWarning")
+def test_one_client_that_is_kept_unseen_is_counted_when_somebody_asks(own: np.ndarray, correction: str) -> None:
+    levels = ["0.9", "0.5", "0.95"]
+    looking = dataclasses.replace(keep_all(), keeps_all=False)
+    now = calibrate({"a": own}, confidence_level=levels, filter=looking, correction=correction)
+    mine = own.copy()
+    later = calibrate({"a": mine}, confidence_level=levels, filter=keep_all(), correction=correction)
+    mine[:] = 7  # what the caller does with its array afterwards
+    assert later.levels == now.levels and later.verdict.reasons == now.verdict.reasons
+    assert later.weights == now.weights and (later.edges == now.edges).all()
+    for told in (later, later.with_version(2)):
+        assert told.counts.dtype == now.counts.dtype and (told.counts == now.counts).all()
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_one_client_alone_is_checked_too(bad: float, kind: type) -> None:
+    own = np.ones(100_000, dtype=kind)
+    own[70_000] = bad
+    with pytest.raises(DataError, match="1 of 100000 scores are .*, the first at position 70000"):
+        calibrate([own], filter=keep_all())

@@ -112,7 +112,8 @@ def test_no_quorum_is_one_line() -> None:
         desk.submit(SENT[0])
         desk.submit(encode(replace(decode(SENT[1]), spec="0" * 64)))
         with pytest.raises(
-            DataError, match="no quorum: 1 of 2 summaries can be used; the spec needs 3; client 'site-1'"
+            DataError,
+            match="no quorum: 1 of 2 summaries can be used; the spec needs 3: wait for more, .*; client 'site-1'",
         ):
             desk.finalise()
 

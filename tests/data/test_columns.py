@@ -162,13 +162,13 @@ def test_any_table_is_read_as_the_csv_module_reads_it(
         ("0.5\n0.6\n", "the first row holds '0.5'; it must be a header, with names of columns"),
         ("x\n1\n", "no column 'y'; known: x"),
         ("y,y\n1,2\n", "2 columns are called 'y'; rename all but one"),
-        ("y\n1\n2\nn/a\n4\n", "row 3, column 'y': 'n/a' is no number"),
-        ('y\n"1"\n2\n"n/a"\n4\n', "row 3, column 'y': 'n/a' is no number"),
-        ("y\n1_000\n", "row 1, column 'y': '1_000' is no number"),
+        ("y\n1\n2\nn/a\n4\n", "row 3, column 'y': 'n/a' is no number; mend or drop this row"),
+        ('y\n"1"\n2\n"n/a"\n4\n', "row 3, column 'y': 'n/a' is no number; mend or drop this row"),
+        ("y\n1_000\n", "row 1, column 'y': '1_000' is no number; mend or drop this row"),
         ("a;y\n1;2,5\n", "row 1, column 'y': '2,5' is no number; write decimals with a point"),
-        ("y\n1\nnan\n", "row 2, column 'y': 'nan' is no finite number"),
-        ("y\n1\n-inf\n", "row 2, column 'y': '-inf' is no finite number"),
-        ("y\n1e999\n", "row 1, column 'y': '1e999' is no finite number"),
+        ("y\n1\nnan\n", "row 2, column 'y': 'nan' is no finite number; mend or drop this row"),
+        ("y\n1\n-inf\n", "row 2, column 'y': '-inf' is no finite number; mend or drop this row"),
+        ("y\n1e999\n", "row 1, column 'y': '1e999' is no finite number; mend or drop this row"),
         ("a,y\n1,2\n1,\n", "row 2, column 'y': empty; a number is needed"),
         ("a,y\n1,2\n,  \n", "row 2, column 'y': empty; a number is needed"),
         ("y\n1\n\n2\n", "row 2 is empty, and others follow; fill or remove it"),
@@ -179,7 +179,7 @@ def test_any_table_is_read_as_the_csv_module_reads_it(
         ('a,y\n1,2\n"x,3\n', "row 2: unexpected end of data; check its quotation marks"),
         ('"y\n1\n', "the header cannot be read (unexpected end of data); check its quotation marks"),
         (b"y\n\xff\xfe\n", "not a UTF-8 text file; is it the right file? if so, save it as UTF-8"),
-        ("y\n" + "9" * 400 + "\n", f"row 1, column 'y': '{'9' * 36}... is no finite number"),
+        ("y\n" + "9" * 400 + "\n", f"row 1, column 'y': '{'9' * 36}... is no finite number; mend or drop this row"),
     ],
 )
 def test_a_text_file_is_refused_by_row(
@@ -258,8 +258,11 @@ def test_a_gzip_bomb_is_refused_when_it_has_grown(tmp_path: Path, monkeypatch: p
         (np.zeros(0), "0 rows; at least one score is needed"),
         (np.zeros((0, 1)), "0 rows; at least one score is needed"),
         (np.zeros((1, 0)), "0 columns (none); say which to read"),
-        (np.array([1.0, np.nan]), "row 2, column '0': nan is no finite number"),
-        (np.array([[1.0], [np.inf]], dtype=np.float32), "row 2, column '0': inf is no finite number"),
+        (np.array([1.0, np.nan]), "row 2, column '0': nan is no finite number; mend or drop this row"),
+        (
+            np.array([[1.0], [np.inf]], dtype=np.float32),
+            "row 2, column '0': inf is no finite number; mend or drop this row",
+        ),
     ],
 )
 def test_a_npy_file_is_refused(tmp_path: Path, array: np.ndarray[Any, Any], said: str) -> None:
@@ -331,7 +334,7 @@ def test_a_parquet_file_is_refused(tmp_path: Path) -> None:
     assert refused(path, "d") == "column 'd' holds string; numbers are needed"
     assert refused(path, "b") == "column 'b' holds bool; numbers are needed"
     assert refused(path, ["n"], text=["n"]) == "column 'n' holds double; names are text or whole numbers"
-    assert refused(path, "n", block=2) == "row 3, column 'n': nan is no finite number"
+    assert refused(path, "n", block=2) == "row 3, column 'n': nan is no finite number; mend or drop this row"
     assert read(path, ["d", "s"], text=["d", "s"]) == [["1", "2", "3"]] * 2
     whole = path.read_bytes()
     for broken in (whole[:-1], whole[: len(whole) // 2], b"", b"PAR1", b"PAR1PAR1", b"y\n1\n"):

@@ -17,7 +17,7 @@ import pytest
 
 from prism_fcp.calibrate.quantile import TooFewScoresWarning
 from prism_fcp.errors import MissingExtraError
-from prism_fcp.lab import clients, palette
+from prism_fcp.lab import clients, curves, palette
 from prism_fcp.lab.catalog import NAMES, named
 from prism_fcp.lab.compare import Comparison, judge
 from prism_fcp.lab.figures import PLOTS, draw
@@ -34,7 +34,10 @@ def test_every_picture_of_the_catalogue(name: str, tmp_path: Path) -> None:
     from matplotlib.image import imread
 
     experiment = shrunk(dict(named(name).resolved))
-    comparison = judge(run(experiment, trials=2))
+    result = run(experiment, trials=2)
+    comparison = judge(result)
+    if "learning" in experiment.figures:
+        comparison = dataclasses.replace(comparison, curves=tuple(curves.of_run(experiment, result, tmp_path)))
     _, views = clients.save(tmp_path, explain(experiment))
     before = dict(matplotlib.rcParams)
     paths = draw(comparison, views, experiment.figures, tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import warnings
 from pathlib import Path
 
@@ -215,10 +214,7 @@ def test_unknown_engine(tiny: Experiment) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_packaged_experiment_runs_small(name: str) -> None:
-    resolved = dict(named(name).resolved)
-    if resolved.get("data", {}).get("name") == "superconductivity" and "PRISM_FCP_SUPERCONDUCTIVITY" not in os.environ:
-        resolved["data"] = {**resolved["data"], "name": "superconductivity-twin"}  # the same shape, made up
-    experiment = shrunk(resolved)
+    experiment = shrunk(dict(named(name).resolved))
     result = run(experiment, trials=1)
     assert len(result.rows) == len(experiment.setup.attacks) * len(experiment.setup.methods)
     assert all(row.coverage.mean is not None and row.width.mean is not None for row in result.rows)

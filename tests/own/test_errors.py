@@ -36,15 +36,15 @@ def error(capsys: pytest.CaptureFixture[str]) -> str:
         (cells(-1, "s1", 3), "column 's1' is constant (3 in all 442 rows)"),
         (
             cells(6, "s1", "high"),
-            "row 7, column 's1': 'high' is no number; mend the cell, or leave the column out",
+            "row 7, column 's1': 'high' is no number; mend or drop this row, or leave the column out",
         ),
         (
             cells(6, "progression", "nan"),
-            "row 7, column 'progression': 'nan' is no finite number; mend the cell, or",
+            "row 7, column 'progression': 'nan' is no finite number; mend or drop this row",
         ),
         (
             cells(6, "progression", ""),
-            "row 7, column 'progression': empty; a number is needed; mend the cell",
+            "row 7, column 'progression': empty; a number is needed; mend or drop this row",
         ),
         (lambda rows: rows[:70], "8 clients for 70 rows; at least 10 rows a client are needed"),
         (lambda rows: [row[:-1] for row in rows], "row 1 has 10 cells, the header 11"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from math import ceil, inf
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -27,16 +28,19 @@ from prism_fcp.calibrate.quantile import (
     Correction,
     Level,
     exact_level,
+    rank,
     warn_too_few,
 )
 from prism_fcp.calibrate.radius import BeyondRange, bracket, check_beyond, conformal_radius
 from prism_fcp.calibrate.select import select
+from prism_fcp.calibrate.sound import sound
 from prism_fcp.calibrate.span import RANGES, Range, ScoreArray, Span, high_quantile
 from prism_fcp.errors import DataError, SettingError
 from prism_fcp.types import Choice, IntArray, Verdict
 
 T = TypeVar("T")
 MOST_BINS: Final = 1_000_000
+_DEFAULT: Final = LogGrid()
 
 
 def calibrate(
@@ -76,10 +80,13 @@ def calibrate(
         raise SettingError(f"calibrate: bins={bins!r}; must be an integer in 2..{MOST_BINS}")
     check_beyond(beyond_range)
     chosen = _chosen(filter, FILTERS, "filter") or cautious()
-    grid = LogGrid() if range is None and bins is None else None
-    usable, refused, counts = _usable(scores, grid)
+    grid = _DEFAULT if range is None and bins is None else None
+    alone = grid is not None and chosen.keeps_all and isinstance(scores, Mapping | Sequence) and len(scores) == 1
+    usable, refused, counts = _usable(scores, None if alone else grid, alone)
     told = _Told(tuple(usable), list(usable.values()), refused, levels, correction, cap)
     context = FilterContext(told.ids, suspects, evidence or {})
+    if grid is not None and alone:
+        return _alone(told, chosen, context, grid)
     if grid is not None:
         return _on_log_grid(told, chosen, context, grid, np.array(counts))
     if isinstance(range, Span):
@@ -106,7 +113,7 @@ class _Told(NamedTuple):
         verdict: Verdict,
         weights: NDArray[np.float64],
         edges: NDArray[np.float64],
-        counts: IntArray,
+        counts: IntArray | Callable[[], IntArray],
     ) -> Calibration:
         return Calibration(
             levels=tuple(levels), verdict=verdict, client_ids=self.ids, sizes=self.sizes, weights=weights,
@@ -136,6 +143,30 @@ def _on_log_grid(
             one = one._replace(radius=select(told.rows, pool.parts, low, high, below, pool.rank(wanted)))
         found.append(one)
     return told.result(found, verdict, weights, grid.edges, counts)
+
+
+def _alone(told: _Told, chosen: Filter, context: FilterContext, grid: LogGrid) -> Calibration:
+    """Order the scores of one client that is kept whatever they are: counting them can wait until somebody asks."""
+    sizes, own = told.sizes, told.rows[0]
+    verdict = chosen(sizes[:, None], sizes, context)
+    weights = capped(np.asarray(verdict.weights, dtype=np.float64), sizes, told.cap, "calibrate")
+    found = []
+    for wanted, level in told.levels.items():
+        place = rank(own.size, wanted, told.correction, 1)
+        radius, low, high = inf, inf, inf
+        if place > own.size:
+            warn_too_few(own.size, wanted, place, stacklevel=4)
+        else:
+            own.partition(place - 1)
+            radius = float(own[place - 1])
+            above = int(np.searchsorted(grid.edges, radius, side="right"))
+            low, high = grid.edges[above - 1 : above + 1].tolist()
+        found.append(LevelRadius(float(level), radius, (low, high), place))
+    return told.result(found, verdict, weights, grid.edges, partial(_count_alone, grid, own))
+
+
+def _count_alone(grid: LogGrid, own: ScoreArray) -> IntArray:
+    return grid.count(own)[None]
 
 
 def _on_range(
@@ -187,9 +218,9 @@ def _warn_beyond(span: Span, radius: float, beyond_range: BeyondRange) -> None:
 
 
 def _usable(
-    scores: Mapping[ClientId, ArrayLike] | Sequence[ArrayLike], grid: LogGrid | None
+    scores: Mapping[ClientId, ArrayLike] | Sequence[ArrayLike], grid: LogGrid | None, alone: bool
 ) -> tuple[dict[ClientId, ScoreArray], dict[ClientId, str], list[NDArray[np.int64]]]:
-    """Return the clients whose scores can be used, why the others' cannot, and the counts on the grid."""
+    """Return the clients whose scores can be used (a copy, if `alone`), why others' cannot, and counts on the grid."""
     listed = isinstance(scores, Sequence) or (isinstance(scores, np.ndarray) and scores.ndim > 0)
     if isinstance(scores, str | bytes) or not (isinstance(scores, Mapping) or listed):
         raise DataError(f"calibrate: scores are {type(scores).__name__}; give one array a client, in a list or by name")
@@ -203,8 +234,10 @@ def _usable(
             try:
                 if grid is not None:
                     counts.append(grid.count(own))
-                elif not (own.min() >= 0 and own.max() < inf):
-                    problem = _trouble(own)
+                else:
+                    copy = np.empty(own.size, own.dtype) if alone else None
+                    problem = "" if sound(own, copy) else _trouble(own)
+                    own = own if copy is None else copy
             except DataError:
                 problem = _trouble(own)
         if problem:

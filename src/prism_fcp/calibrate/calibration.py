@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
@@ -26,6 +26,21 @@ class LevelRadius(NamedTuple):
     rank: int  # which smallest score; with weights between 0 and 1, the mass it must reach, rounded up
 
 
+class _Counts:
+    """The field `counts`: an array, or what makes it when somebody asks."""
+
+    def __set__(self, owner: Calibration, value: IntArray | Callable[[], IntArray]) -> None:
+        vars(owner)["counts"] = value
+
+    def __get__(self, owner: Calibration | None, kind: type | None = None) -> IntArray:
+        if owner is None:  # so that the field has no default
+            raise AttributeError("counts")
+        value: IntArray | Callable[[], IntArray] = vars(owner)["counts"]
+        if callable(value):
+            value = vars(owner)["counts"] = value()
+        return value
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """Radii with everything that led to them. Arrays follow `client_ids`, the clients whose scores were usable."""
@@ -37,7 +52,7 @@ class Calibration:
     weights: NDArray[np.float64]  # what each score of a client counts for: the verdict's weight, and the cap
     refused: Mapping[ClientId, str]  # clients whose scores could not be used, and why
     edges: NDArray[np.float64]  # ends of the bins
-    counts: IntArray  # (K, H), scores in the bins
+    counts: _Counts = _Counts()  # (K, H), scores in the bins
     correction: Correction = "n+1"
     cap: float | None = None  # how many times the median client's scores one may count for
     model: str = ""  # hash of the model the scores are of
@@ -113,4 +128,6 @@ def capped(
         return weights
     if isinstance(cap, bool) or not (isinstance(cap, int | float) and cap >= 1):
         raise SettingError(f"{owner}: cap={cap!r}; must be at least 1 (the median client counts in full), or None")
+    if len(sizes) == 1:  # the median client itself
+        return weights
     return np.asarray(weights * np.minimum(1, cap * np.median(sizes) / sizes))

@@ -51,7 +51,7 @@ def calibrate_summaries(
     if len(usable) < spec.quorum:
         raise DataError(
             f"calibrate: no quorum: {len(usable)} of {len(usable) + len(turned_away)} summaries can be used; the spec "
-            f"needs {spec.quorum}{_first(turned_away)}"
+            f"needs {spec.quorum}: wait for more, or agree on a smaller quorum{_first(turned_away)}"
         )
     ids = tuple(usable)
     counts = np.array([summary.counts for summary in usable.values()], dtype=np.uint32)

@@ -34,6 +34,7 @@ def keep_all() -> Filter:
         "keep_all",
         "distance to the median client",
         lambda shares, sizes, context: Judgement(np.ones(len(shares)), median_distances(shares), nan),
+        keeps_all=True,
     )
 
 

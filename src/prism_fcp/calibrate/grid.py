@@ -92,7 +92,9 @@ class LogGrid:
         """Return the ends of the bins; each is a float64 exactly."""
         octaves = np.ldexp(1.0, np.arange(self.lowest, self.highest))
         inner = octaves[:, None] * (1 + np.arange(self.steps) / self.steps)
-        return np.concatenate(([0.0], inner.ravel(), [np.ldexp(1.0, self.highest), np.inf]))
+        ends = np.concatenate(([0.0], inner.ravel(), [np.ldexp(1.0, self.highest), np.inf]))
+        ends.setflags(write=False)  # results share them
+        return ends
 
     def count(self, scores: ScoreArray) -> NDArray[np.int64]:
         """Return the counts of one client's scores: the exponent and the first bits after it are the bin's number."""

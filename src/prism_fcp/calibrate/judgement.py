@@ -40,6 +40,7 @@ class Filter:
     name: str
     measure: str  # what its scores are, in words
     weigh: Callable[[Shares, IntArray, FilterContext], Judgement]
+    keeps_all: bool = False  # whatever the counts, so that those of a client alone need not be made
 
     def __call__(
         self, counts: IntArray | FloatArray, sizes: IntArray | None = None, context: FilterContext | None = None

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_fcp import io
-from prism_fcp.data.wanted import Blocks, Column, Wanted, cell, choose, need_modest, need_names, short
+from prism_fcp.data.wanted import MEND, Blocks, Column, Wanted, cell, choose, need_modest, need_names, short
 from prism_fcp.errors import DataError, SettingError, counted
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class _Table:
                 if not row[place].strip():
                     return cell(self._path, number, name, "empty; a number is needed")
                 kind = "no finite number" if _is_number(row[place]) else "no number"
-                remedy = "; write decimals with a point" if "," in row[place] else ""
+                remedy = "; write decimals with a point" if "," in row[place] else MEND
                 return cell(self._path, number, name, f"{short(row[place])} is {kind}{remedy}")
         raise AssertionError("a piece was refused, and each of its cells accepted")
 

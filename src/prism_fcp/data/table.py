@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from prism_fcp import io
 from prism_fcp.data.columns import open_columns
-from prism_fcp.data.wanted import CellError, Progress
+from prism_fcp.data.wanted import MEND, CellError, Progress
 from prism_fcp.errors import DataError, did_you_mean
 
 MOST_CELLS: Final = 2_000_000_000
@@ -87,8 +87,9 @@ def read_table(
     try:
         blocks = list(open_columns(path, pick, text=texts, progress=progress))
     except CellError as error:
-        column = f" or leave the column out with drop = [{error.column!r}]," if error.column in features else ""
-        raise DataError(f"{error}; mend the cell,{column} or remove its row") from error
+        mend = "" if MEND in str(error) else MEND
+        drop = f", or leave the column out with drop = [{error.column!r}]" if error.column in features else ""
+        raise DataError(f"{error}{mend}{drop}") from error
     columns = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
     owners: Any = columns.pop() if client else None
     values: Any = columns

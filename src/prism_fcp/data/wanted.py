@@ -17,6 +17,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 Pick: TypeAlias = Callable[[Sequence[str]], Sequence[str]]  # which of a table's columns, once their names are known
 MAX_COLUMNS: Final = 10_000  # a wider table is one that lies on its side
 MAX_TEXT: Final = 100  # characters of a client's name: arrays of text are as wide as their longest
+MEND: Final = "; mend or drop this row"
 
 MAX_RATIO: Final = 200  # unpacked to packed: numbers do not shrink like that
 UNSUSPECTED: Final = 2**30  # unpacked bytes up to which the ratio does not matter
@@ -91,7 +92,7 @@ def need_finite(path: Path, name: str, values: NDArray[np.float64], before: int)
     good = np.isfinite(values)
     if not good.all():
         first = int(np.argmin(good))
-        raise cell(path, before + first + 1, name, f"{values[first]} is no finite number")
+        raise cell(path, before + first + 1, name, f"{values[first]} is no finite number{MEND}")
 
 
 def need_names(path: Path, name: str, values: Sequence[str], before: int) -> None:

@@ -17,7 +17,7 @@ from prism_fcp.types import Choice
 
 Figure: TypeAlias = Literal[
     "widths", "histograms", "scores", "intervals", "quantile", "energy", "count", "noise", "tradeoff", "missed",
-    "layers", "partition",
+    "layers", "learning", "partition",
 ]  # fmt: skip
 
 MAX_TRIALS: Final = 10_000_000

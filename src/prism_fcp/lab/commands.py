@@ -8,6 +8,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,7 +17,7 @@ from rich.console import Console
 from prism_fcp import io
 from prism_fcp.data.superconductivity import REMEDY, VARIABLE
 from prism_fcp.errors import DataError, MissingExtraError, SettingError, counted
-from prism_fcp.lab import catalog, checks, clients, tables
+from prism_fcp.lab import catalog, checks, clients, curves, tables
 from prism_fcp.lab import demo as story
 from prism_fcp.lab.compare import Comparison, judge, published, stored
 from prism_fcp.lab.figures import FROM_CLIENTS, draw
@@ -204,7 +205,7 @@ def check_target(
 
 
 _OTHER_FILE = "give --json another file"
-_KEPT = ("result.json", "table.csv", "experiment.toml", clients.FILE)
+_KEPT = ("result.json", "table.csv", "experiment.toml", clients.FILE, curves.FILE)
 
 
 def _compute(
@@ -231,6 +232,10 @@ def _pictured(
     if FROM_CLIENTS & set(experiment.figures) and experiment.explain:
         views = _explained(experiment, result, jobs, folder, fresh=fresh)
         files.append(folder / clients.FILE)
+    if "learning" in experiment.figures:
+        learnt = curves.of_run(experiment, result, folder, fresh=fresh, progress=automatic("trainings"))
+        comparison = replace(comparison, curves=tuple(learnt))
+        files.append(folder / curves.FILE)
     kinds = [kind for kind in experiment.figures if views or kind not in FROM_CLIENTS]
     try:
         return comparison, views, files + draw(comparison, views, kinds, folder), ""

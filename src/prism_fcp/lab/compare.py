@@ -20,6 +20,7 @@ from prism_fcp.errors import OutputError
 from prism_fcp.lab.catalog import NAMES, named
 from prism_fcp.lab.result import Result, Row, Spread
 from prism_fcp.lab.spec import told_share
+from prism_fcp.learning import Curve
 
 Status: TypeAlias = Literal["", "reproduced", "undecided", "not settled", "known", "differs"]
 
@@ -69,6 +70,7 @@ class Comparison:
     rows: tuple[Judged, ...]
     statements: tuple[Statement, ...]
     by_reading: bool = False  # the paper's settings are a fit: our reading's widths stand beside the paper's
+    curves: tuple[Curve, ...] = ()  # of trial 0, where a picture of learning was asked for
     changed: bool = False  # of a packaged experiment's name but with other settings: nothing is compared
 
     @property

@@ -16,7 +16,7 @@ from prism_fcp.errors import MissingExtraError
 from prism_fcp.lab.clients import ClientView
 from prism_fcp.lab.compare import Comparison
 from prism_fcp.lab.plots_clients import histograms, intervals, scores
-from prism_fcp.lab.plots_data import layers, missed, tradeoff
+from prism_fcp.lab.plots_data import layers, learning, missed, tradeoff
 from prism_fcp.lab.plots_partition import partition
 from prism_fcp.lab.plots_sweeps import count, energy, noise, quantile
 from prism_fcp.lab.plots_tables import widths
@@ -34,6 +34,7 @@ PLOTS: Final[dict[str, Callable[[Any, Comparison, Sequence[ClientView]], None]]]
     "tradeoff": tradeoff,
     "missed": missed,
     "layers": layers,
+    "learning": learning,
     "partition": partition,
 }
 FROM_CLIENTS: Final = frozenset({"histograms", "scores", "intervals"})  # these need clients.json

@@ -19,20 +19,22 @@ from prism_fcp.train.settings import Masks
 from prism_fcp.train.sharing import MaskDeck, participants
 
 LAYER_ROUNDS = 12  # rounds that the layer picture shows
+BENT = 0.08  # a knee less far from the straight line, as a part of both spans, is none
 
 
-def knee(xs: Sequence[float], ys: Sequence[float]) -> int:
-    """Return the place of the point farthest below (or above) the line between the first and the last.
+def knee(xs: Sequence[float], ys: Sequence[float]) -> int | None:
+    """Return the place of the point farthest from the line between the first and the last; None where it is straight.
 
-    >>> knee([1, 2, 3, 4], [10.0, 4.0, 3.0, 2.5])
-    1
+    >>> knee([1, 2, 3, 4], [10.0, 4.0, 3.0, 2.5]), knee([1, 2, 3], [1.0, 2.0, 3.1])
+    (1, None)
     """
     x, y = np.asarray(xs, dtype=float), np.asarray(ys, dtype=float)
     spans = np.ptp(x), np.ptp(y)
     if len(x) < 3 or min(spans) == 0:
-        return int(np.argmin(y))
+        return None
     across, up = (x - x[0]) / spans[0], (y - y[0]) / spans[1]
-    return int(np.argmax(np.abs(up - across * up[-1] / across[-1])))
+    away = np.abs(up - across * up[-1] / across[-1])
+    return int(np.argmax(away)) if away.max() > BENT else None
 
 
 def tradeoff(figure: Any, comparison: Comparison, clients: Sequence[ClientView]) -> None:
@@ -68,9 +70,11 @@ def tradeoff(figure: Any, comparison: Comparison, clients: Sequence[ClientView])
                            label=plain(name, 30))  # fmt: skip
             if len(own) > 2:
                 at = knee(xs, ys)
+                place_of = len(xs) // 2 if at is None else at
+                told = "no knee: nearly a line" if at is None else f"knee: M/D {told_share(own[at].share)}"
                 panel.annotate(
-                    f"knee: M/D {told_share(own[at].share)}", (xs[at], ys[at]), xytext=(12, -26),
-                    textcoords="offset points", fontsize=8, arrowprops={"arrowstyle": "-", "lw": 0.7},
+                    told, (xs[place_of], ys[place_of]), xytext=(12, -26), textcoords="offset points", fontsize=8,
+                    arrowprops={"arrowstyle": "-", "lw": 0.7},
                 )  # fmt: skip
         panel.set_title(attack_title(attack))
         panel.set_xlabel("bytes all participants upload in a round")
@@ -79,7 +83,7 @@ def tradeoff(figure: Any, comparison: Comparison, clients: Sequence[ClientView])
     figure.legend(handles, names, loc="outside lower center", ncols=min(5, len(names)))
     headline(
         figure, comparison.result.title,
-        f"{comparison.result.trials} trials. Down and left is better; the knee is the point farthest from the line "
+        f"{comparison.result.trials} trials. Down and left is better; a knee is the point farthest from the line "
         "between the ends",
     )  # fmt: skip
 
@@ -111,7 +115,10 @@ def missed(figure: Any, comparison: Comparison, clients: Sequence[ClientView]) -
     panel.set_xticks(bins, [str(h) for h in bins])
     panel.minorticks_off()
     panel.set_yscale("symlog", linthresh=0.1)
-    panel.set_ylim(bottom=0)
+    most = comparison.result.spec["federation"]["num_byzantine"]
+    ticks = [tick for tick in (0, 0.1, 0.3, 1, 3, 10, 30, 100) if tick < most] + [most]
+    panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    panel.set_ylim(0, 1.15 * most)
     panel.set_xlabel("bins of a histogram (H)")
     panel.set_ylabel(f"Byzantine clients missed, of {comparison.result.spec['federation']['num_byzantine']}")
     panel.legend()
@@ -158,6 +165,33 @@ def layers(figure: Any, comparison: Comparison, clients: Sequence[ClientView]) -
     handles = [_box((0, 0), 1, 1, palette.SERIES[k % 7]) for k in range(len(names))]
     figure.legend(handles, names, loc="outside lower center", ncols=max(1, len(names)))
     headline(figure, comparison.result.title, f"the masks of trial 0, seed {comparison.result.seed}")
+
+
+def learning(figure: Any, comparison: Comparison, clients: Sequence[ClientView]) -> None:
+    """Draw the test error against the rounds, one line a way of training."""
+    figure.set_size_inches(7.6, 5.0)
+    panel = figure.subplots()
+    colours = palette.method_colours([curve.method for curve in comparison.curves])
+    for place, (curve, colour) in enumerate(zip(comparison.curves, colours, strict=True)):
+        decibels = 10 * np.log10(np.maximum(curve.test_mse, 1e-30))
+        if curve.method == "Floor":
+            panel.axhline(decibels[-1], color=palette.FLOOR, lw=1.2, label=_floor(comparison))
+            continue
+        panel.plot(curve.rounds, decibels, color=colour, marker=palette.MARKS[place % 7], ms=5, lw=1.4,
+                   ls="--" if curve.method == "Local" else "-", label=plain(curve.method, 40))  # fmt: skip
+    panel.set_xscale("log")
+    ticks = [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000]
+    last = max(curve.rounds[-1] for curve in comparison.curves)
+    panel.set_xticks([t for t in ticks if t <= last], [f"{t:,}" for t in ticks if t <= last])
+    panel.minorticks_off()
+    panel.set_xlabel("rounds")
+    panel.set_ylabel("mean squared test error of honest clients (dB)")
+    figure.legend(loc="outside lower center", ncols=2)
+    headline(figure, comparison.result.title, f"trial 0, seed {comparison.result.seed}; lower is better")
+
+
+def _floor(comparison: Comparison) -> str:
+    return _REFERENCE["Floor"] if "data" in comparison.result.spec else "Floor: the true model"
 
 
 def _box(corner: tuple[float, float], width: float, height: float, colour: str) -> Any:

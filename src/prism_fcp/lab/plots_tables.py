@@ -133,10 +133,8 @@ def _width_keys(comparison: Comparison, rows: Sequence[Judged], level: float) ->
         text = f"paper, a value that does not come out (off by more than {100 * FAR:g} %; see the table's verdict)"
         keys.append((text, {"color": palette.FLOOR, "ls": ":", **diamond}))
     if _reference(rows, "Floor") is not None:
-        trained = "data" in comparison.result.spec
-        keys.append(
-            ("floor: one centre with all honest rows" if trained else "floor: the true model", {"color": palette.FLOOR})
-        )
+        what = "trained centrally on all honest rows" if "data" in comparison.result.spec else "the true model"
+        keys.append((f"floor: {what}", {"color": palette.FLOOR}))
     if _reference(rows, "Local") is not None:
         keys.append(("local: clients that never share", {"color": palette.LOCAL, "ls": "--"}))
     return keys

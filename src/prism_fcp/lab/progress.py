@@ -48,9 +48,9 @@ class Quiet:
 class Lines:
     """A plain line every `EVERY` seconds."""
 
-    def __init__(self, stream: TextIO | None = None, every: float = EVERY) -> None:
+    def __init__(self, stream: TextIO | None = None, every: float = EVERY, what: str = "trials") -> None:
         """Write to `stream`, standard error unless told."""
-        self._stream, self._every = stream or sys.stderr, every
+        self._stream, self._every, self._what = stream or sys.stderr, every, what
         self._name, self._total, self._done, self._resumed = "", 0, 0, 0
         self._begun = self._first = self._last = 0.0
         self._waited = False
@@ -78,7 +78,7 @@ class Lines:
             self._first = now  # what came before was compiling
         if now - self._last >= self._every and self._done < self._total:
             self._last = now
-            told, counted = f"{self._name}: {self._done} of {self._total} trials, ", new - self._waited
+            told, counted = f"{self._name}: {self._done} of {self._total} {self._what}, ", new - self._waited
             if counted < 1:
                 self._say(f"{told}{now - self._begun:.0f} s elapsed")
                 return
@@ -95,7 +95,7 @@ class Lines:
 class Bar:
     """A live bar with the time left, for terminals."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "trials") -> None:
         """Load rich, which only a terminal needs."""
         from rich.console import Console
         from rich.progress import (
@@ -108,7 +108,7 @@ class Bar:
         from rich.progress import Progress as RichProgress
 
         columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("trials"),
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(what),
             TextColumn("elapsed"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
         )  # fmt: skip
         self._make: Callable[[], RichProgress] = lambda: RichProgress(
@@ -144,9 +144,9 @@ class Bar:
             self._bar = None
 
 
-def automatic() -> Progress:
+def automatic(what: str = "trials") -> Progress:
     """Return the bar on a terminal and lines elsewhere."""
-    return Bar() if sys.stderr.isatty() else Lines()
+    return Bar(what) if sys.stderr.isatty() else Lines(what=what)
 
 
 class Clock:

@@ -18,6 +18,7 @@ import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 
 import files  # noqa: E402
+import networks  # noqa: E402
 import predictors  # noqa: E402
 import simulation  # noqa: E402
 import start  # noqa: E402
@@ -35,6 +36,8 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "summarize": files.summarize,
     "conclude": files.conclude,
     "predictors": predictors.predictors,
+    "net": networks.engines,
+    "table-uci": networks.table_uci,
 }
 
 

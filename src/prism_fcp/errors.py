@@ -30,6 +30,10 @@ class OutputError(PrismError):
     """A file or folder that cannot be read or written."""
 
 
+class DeviceMemoryError(PrismError):
+    """A CPU or GPU that has too little memory for what it was given at once."""
+
+
 class MissingExtraError(PrismError):
     """An optional dependency is not installed."""
 

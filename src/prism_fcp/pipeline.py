@@ -66,12 +66,14 @@ class Explained:
     prediction: FloatArray  # what the scoring model predicts for them
 
 
-def run_trial(setup: Setup, seed: int, trial: int, train: TrainFunction) -> list[Cell]:
-    """Run one trial of every method under every score attack.
+def run_trial(
+    setup: Setup, seed: int, trial: int, train: TrainFunction, population: Clients | None = None
+) -> list[Cell]:
+    """Run one trial of every method under every score attack; `population`: its clients, if they are drawn already.
 
     Paper: Alg. 1.
     """
-    return [explained.cell for explained in _play(setup, seed, trial, train)]
+    return [explained.cell for explained in _play(setup, seed, trial, train, population=population)]
 
 
 def explain_trial(setup: Setup, seed: int, trial: int, train: TrainFunction, points: int = 30) -> list[Explained]:
@@ -79,10 +81,12 @@ def explain_trial(setup: Setup, seed: int, trial: int, train: TrainFunction, poi
     return _play(setup, seed, trial, train, points)
 
 
-def _play(setup: Setup, seed: int, trial: int, train: TrainFunction, points: int = 0) -> list[Explained]:
+def _play(
+    setup: Setup, seed: int, trial: int, train: TrainFunction, points: int = 0, population: Clients | None = None
+) -> list[Explained]:
     """Play Algorithm 1 for every method; verdicts carry sentences only where points are asked for."""
     setup.check()
-    population = setup.draw(seed, trial)
+    population = setup.draw(seed, trial) if population is None else population
     attacks = {label: attack.build(SCORE_ATTACKS, "score attack") for label, attack in setup.attacks}
     filters = {method.name: method.filter.build(FILTERS, "filter") for method in setup.methods}
 

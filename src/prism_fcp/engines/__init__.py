@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from prism_fcp.engines.encode import foreign, obstacle
@@ -55,6 +55,25 @@ def train_xla(
     from prism_fcp.engines.xla import train
 
     return train(population, federation, arms, draws)
+
+
+def train_together(
+    populations: Sequence[Clients], federation: Federation, arms: Sequence[Arm], local_of: Collection[Arm]
+) -> list[list[Trained]]:
+    """Train many trials in one program of the engine `xla`, with local models of some arms; see `engines/xla.py`."""
+    _need_jax()
+    from prism_fcp.engines.xla import train_many
+
+    return train_many(populations, federation, arms, local_of=local_of)
+
+
+def trials_at_once(engine: str, federation: Federation, num_arms: int) -> int:
+    """Return how many trials this engine is best given together: one, unless it is `xla` on a GPU."""
+    if engine != "xla" or not has_jax():
+        return 1
+    from prism_fcp.engines.xla import trials_at_once
+
+    return trials_at_once(federation, num_arms)
 
 
 ENGINES: dict[str, Engine] = {"readable": train_readable, "compiled": train_compiled, "xla": train_xla}
@@ -150,5 +169,7 @@ __all__ = [
     "train",
     "train_compiled",
     "train_readable",
+    "train_together",
     "train_xla",
+    "trials_at_once",
 ]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from prism_fcp.engines import device_rules as rules
-from prism_fcp.engines.device_words import Deal, child, participants, uniform
+from prism_fcp.engines.device_words import Deal, child, normals, once, participants, uniform
 from prism_fcp.errors import SettingError
 from prism_fcp.streams import EVERYONE, Role
 from prism_fcp.train.attack import UPDATE_ATTACKS
@@ -33,6 +33,7 @@ class Problem(NamedTuple):
     rows: bool  # do clients hold rows of a table?
     shared: bool  # ... which all trials share?
     platform: str
+    local: tuple[bool, ...]  # for each arm: are its local models asked for?
 
 
 def play(problem: Problem, own: dict[str, Any], rounds: dict[str, Any]) -> Any:
@@ -49,7 +50,10 @@ def play(problem: Problem, own: dict[str, Any], rounds: dict[str, Any]) -> Any:
     state, _ = jax.lax.scan(
         lambda before, now: (_round(problem, own, before, now), None), tuple(dict(arm) for _ in arms), rounds
     )
-    return state
+    return tuple(
+        {name: value for name, value in arm.items() if name != "speed" and (name != "local" or asked)}
+        for arm, asked in zip(state, problem.local, strict=True)
+    )
 
 
 def _round(problem: Problem, own: dict[str, Any], before: Any, now: dict[str, Any]) -> Any:
@@ -62,10 +66,32 @@ def _round(problem: Problem, own: dict[str, Any], before: Any, now: dict[str, An
     samples = _batches(problem, own, n) if problem.rows else _samples(problem, own, now)
     forged = _perturbations(problem, own, now, who, attacking) if "normals" in attack.sees else None
     dealt: dict[Any, Any] = {}
-    after = []
+    after, seen = [], []
     for arm, held in zip(problem.arms, before, strict=True):
-        after.append(_arm_round(problem, arm, held, own, n, who, honest, attacking, samples, forged, dealt))
-    return tuple(after)
+        state, down = _arm_round(problem, arm, held, own, n, who, honest, attacking, samples, forged, dealt)
+        after.append(state)
+        seen.append((state["model"], state["local"], held["model"], down))
+    # Of all arms together: a condition stops the launching of kernels on a GPU until the device has answered.
+    steady = n > size.rounds - size.window
+    looked = (n % CHECK_EVERY == 0) | (n == size.rounds)
+    figures = jax.lax.cond(
+        steady,
+        lambda: jnp.stack([_measure(problem, own, *arm, who, samples) for arm in seen]),
+        lambda: jnp.zeros((len(seen), STEADY), jnp.float64),
+    )
+    lost = jax.lax.cond(
+        looked,
+        lambda: jnp.stack([_lost(own, model, local) for model, local, _, _ in seen]),
+        lambda: jnp.zeros(len(seen), bool),
+    )
+    return tuple(
+        {
+            **state,
+            "sums": state["sums"] + figures[a],
+            "diverged": jnp.where((state["diverged"] == 0) & lost[a], n.astype(jnp.int32), state["diverged"]),
+        }
+        for a, state in enumerate(after)
+    )
 
 
 def _masks(problem: Problem, arm: Arm, role: Role, key: Any, n: Any, back: int, who: Any, dealt: dict[Any, Any]) -> Any:
@@ -93,9 +119,8 @@ def _samples(problem: Problem, own: dict[str, Any], now: dict[str, Any]) -> tupl
     if problem.given:
         inputs, noise = now["inputs"], now["noise"]
     else:
-        drawn = jax.random.normal(
-            _device_key(own["key"], Role.INPUTS, now["number"]), (clients, dimension + 1), jnp.float32
-        )
+        keys = child(child(own["key"], Role.INPUTS, now["number"]), jnp.arange(clients))
+        drawn = normals(keys, dimension + 1)
         inputs, noise = drawn[:, :-1], drawn[:, -1]
     inputs = own["means"][:, None] + own["spreads"][:, None] * inputs
     return inputs, inputs @ own["truth"] + own["noises"] * noise
@@ -111,30 +136,19 @@ def _batches(problem: Problem, own: dict[str, Any], n: Any) -> tuple[Any, Any]:
     return own["features"], (own["target"], rows)  # gathered only for those who learn
 
 
-def _device_key(key: Any, role: Role, n: Any) -> Any:
-    """Return a key for the device's own normals: the words of this address."""
-    word = child(key, role, n)
-    halves = jnp.stack([(word >> 32).astype(jnp.uint32), word.astype(jnp.uint32)])
-    return jax.random.wrap_key_data(halves)
-
-
 def _perturbations(problem: Problem, own: dict[str, Any], now: dict[str, Any], who: Any, attacking: Any) -> Any:
     """Return standard normals (S, P) for those who attack; on a CPU none are drawn for the others."""
     size = problem.federation
     shape = (size.num_participants, size.dimension)
     if problem.given:
         return now["perturbations"][who]
-    base = _device_key(own["key"], Role.PERTURBATION, now["number"])
-
-    def normals(client: Any) -> Any:
-        return jax.random.normal(jax.random.fold_in(base, client), shape[1:], jnp.float32)
-
+    keys = child(child(own["key"], Role.PERTURBATION, now["number"]), who)
     if problem.platform != "cpu":
-        return jax.vmap(normals)(who)
+        return once(normals(keys, size.dimension))
     order = jnp.argsort(~attacking, stable=True)
 
     def draw(place: Any, rows: Any) -> Any:
-        return rows.at[order[place]].set(normals(who[order[place]]))
+        return rows.at[order[place]].set(normals(keys[order[place]], size.dimension))
 
     return jax.lax.fori_loop(0, attacking.sum(), draw, jnp.zeros(shape, jnp.float32))
 
@@ -151,8 +165,8 @@ def _arm_round(
     samples: Any,
     forged: Any,
     dealt: dict[Any, Any],
-) -> dict[str, Any]:
-    """Play one round of one arm: receive, learn, upload, aggregate."""
+) -> tuple[dict[str, Any], Any]:
+    """Play one round of one arm: receive, learn, upload, aggregate. Return its state and the download masks."""
     size, key, previous = problem.federation, own["key"], held["model"]
     local, down = held["local"], None
     mine = local[who]
@@ -163,46 +177,44 @@ def _arm_round(
             role = Role.DOWNLOAD_MASK if arm.masks.download == "independent" else Role.UPLOAD_MASK
             down = _masks(problem, arm, role, key, n, int(arm.masks.download == "previous"), who, dealt)
         mine = jnp.where(down, previous, mine)
-    local, mine, speed, last = _learn(problem, held, local, mine, who, samples)
+    local, mine, speed = _learn(problem, held, local, mine, who, samples)
     model, sums, counts = previous, held["sums"], held["counts"]
     if arm.exchange:
         sent = _masks(problem, arm, Role.UPLOAD_MASK, key, n, 0, who, dealt)
         rows = rules.forge(size.attack, mine, honest, attacking, forged)
+        if problem.platform != "cpu":
+            rows = once(rows)  # many read them
         model, refused, weakened = rules.step(arm.rule, rows, sent, previous)
-        added = jnp.where(attacking[:, None] & sent, rows - mine, 0).astype(jnp.float64)
-        sums = sums.at[3].add(jnp.square(added).sum())
-        counts = counts + jnp.stack([sent.sum(), attacking.sum(), refused, weakened]).astype(jnp.int64)
-    after = {**held, "model": model, "local": local, "speed": speed, "counts": counts}
-    steady = n > size.rounds - size.window
-    after["sums"] = sums + jax.lax.cond(
-        steady,
-        lambda: _measure(problem, own, model, local, previous, who, down, last),
-        lambda: jnp.zeros(STEADY, jnp.float64),
-    )
-    looked = (n % CHECK_EVERY == 0) | (n == size.rounds)
-    lost = jax.lax.cond(looked, lambda: _lost(own, model, local), lambda: jnp.array(False))
-    after["diverged"] = jnp.where((held["diverged"] == 0) & lost, n.astype(jnp.int32), held["diverged"])
-    return after
+        forgery = jnp.where(attacking[:, None] & sent, rows - mine, 0).astype(jnp.float64)
+        sums = sums.at[3].add(rules.total(jnp.square(forgery)))
+        entries = rules.total(sent.astype(jnp.int32))
+        counts = counts + jnp.stack([entries, attacking.sum(), refused, weakened]).astype(jnp.int64)
+    return {**held, "model": model, "local": local, "speed": speed, "sums": sums, "counts": counts}, down
 
 
 def _learn(problem: Problem, held: dict[str, Any], local: Any, mine: Any, who: Any, samples: Any) -> tuple[Any, ...]:
-    """Return (all local models, the participants' own, speeds, the last batch) after this round's steps."""
+    """Return (all local models, the participants' own, speeds) after this round's steps."""
     size, model = problem.federation, problem.model
     if model is None:
         inputs, targets = samples
         if size.idle_learning:
-            local = _lms(local.at[who].set(mine), inputs, targets, size.step_size)
-            return local, local[who], held["speed"], samples
+            local = _lms(_put(local, who, mine), inputs, targets, size.step_size)
+            return local, local[who], held["speed"]
         mine = _lms(mine, inputs[who], targets[who], size.step_size)
-        return local.at[who].set(mine), mine, held["speed"], samples
+        return _put(local, who, mine), mine, held["speed"]
     features, (target, rows) = samples
     if size.idle_learning:
-        local, speed = _descend(size, model, local.at[who].set(mine), held["speed"], features[rows], target[rows])
-        return local, local[who], speed, samples
+        local, speed = _descend(size, model, _put(local, who, mine), held["speed"], features[rows], target[rows])
+        return local, local[who], speed
     speeds = held["speed"][who] if size.momentum else held["speed"]
     mine, moved = _descend(size, model, mine, speeds, features[rows[who]], target[rows[who]])
-    speed = held["speed"].at[who].set(moved) if size.momentum else held["speed"]
-    return local.at[who].set(mine), mine, speed, samples
+    speed = _put(held["speed"], who, moved) if size.momentum else held["speed"]
+    return _put(local, who, mine), mine, speed
+
+
+def _put(held: Any, who: Any, rows: Any) -> Any:
+    """Return what all clients hold with the rows of these, whose ids ascend, replaced."""
+    return held.at[who].set(rows, indices_are_sorted=True, unique_indices=True, mode="promise_in_bounds")
 
 
 def _lms(models: Any, inputs: Any, targets: Any, step_size: float) -> Any:
@@ -223,8 +235,19 @@ def _descend(size: Federation, model: Any, models: Any, speeds: Any, inputs: Any
 
 def gradient_of(model: Any) -> Any:
     """Return (models (n, P), inputs (n, b, D), targets (n, b)) -> gradients (n, P) of half the mean squared error."""
-    if hasattr(model, "device_loss"):
-        return jax.vmap(jax.grad(model.device_loss))
+    if hasattr(model, "device_gradient"):
+        return jax.vmap(model.device_gradient)
+    if hasattr(model, "parts"):
+        # By parts, which are then joined: through views of the flat vector, it would be a sum of padded vectors.
+
+        def measured(parts: Any, inputs: Any, targets: Any) -> Any:
+            return 0.5 * jnp.square(model.through(jnp, parts, inputs)[-1][..., 0] - targets).mean(-1).sum()
+
+        def by_parts(models: Any, inputs: Any, targets: Any) -> Any:
+            slopes = jax.tree.leaves(jax.grad(measured)(model.parts(models), inputs, targets))
+            return jnp.concatenate([slope.reshape(*models.shape[:-1], -1) for slope in slopes], axis=-1)
+
+        return by_parts
 
     def loss(models: Any, inputs: Any, targets: Any) -> Any:
         return 0.5 * jnp.square(predict_of(model)(models, inputs) - targets).mean(-1).sum()
@@ -244,10 +267,10 @@ def predict_of(model: Any) -> Any:
 
 
 def _measure(
-    problem: Problem, own: dict[str, Any], model: Any, local: Any, previous: Any, who: Any, down: Any, last: Any
+    problem: Problem, own: dict[str, Any], model: Any, local: Any, previous: Any, down: Any, who: Any, last: Any
 ) -> Any:
     """Return the a-posteriori error, and the deviations of the global model and, on average, of the local ones."""
-    blended = local if down is None else local.at[who].set(jnp.where(down, previous, local[who]))
+    blended = local if down is None else _put(local, who, jnp.where(down, previous, local[who]))
     if problem.model is None:
         inputs, targets = last
         after = targets - (blended * inputs).sum(-1)

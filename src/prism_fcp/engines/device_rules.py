@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import reduce
 from math import sqrt
+from operator import add
 from typing import Any, Final
 
 import jax
@@ -17,7 +19,7 @@ from prism_fcp.train import aggregate, attack
 from prism_fcp.train.aggregate.lift import LARGEST
 from prism_fcp.types import Choice
 
-NETWORK: Final = 64  # rows up to which they are sorted by a network of minima and maxima
+NETWORK: Final = 64  # rows up to which they are sorted by a network of minima and maxima, and added one by one
 
 
 def forge(choice: Choice, rows: Any, honest: Any, attacking: Any, normals: Any) -> Any:
@@ -45,7 +47,7 @@ def step(choice: Choice, rows: Any, sent: Any, previous: Any) -> tuple[Any, Any,
     sent = sent & usable[:, None]
     rows = jnp.where(sent, rows, previous)  # what was refused counts nowhere below
     if factory in (aggregate.mean, aggregate.mean_of_sharers):
-        summed, count = jnp.where(sent, rows, 0).sum(0), sent.sum(0)
+        summed, count = added(jnp.where(sent, rows, 0)), added(sent.astype(jnp.int32))
         if factory is aggregate.mean:
             model = (summed + (left - count) * previous) / jnp.maximum(left, 1)
         else:
@@ -66,14 +68,24 @@ def step(choice: Choice, rows: Any, sent: Any, previous: Any) -> tuple[Any, Any,
     return model, total - left, left < needed
 
 
+def added(rows: Any) -> Any:
+    """Return the sum over the first axis; one after the other where they are few, so that it joins what is around."""
+    return reduce(add, list(rows)) if rows.shape[0] <= NETWORK else rows.sum(0)
+
+
+def total(rows: Any) -> Any:
+    """Return the sum of all entries (S, P), in two steps: the one a CPU does in vectors, or a GPU in many blocks."""
+    return (added(rows) if jax.default_backend() == "cpu" else rows.sum(-1)).sum()
+
+
 def _trimmed(rows: Any, sent: Any, previous: Any, trim: int) -> Any:
-    count = sent.sum(0).astype(jnp.int32)
+    count = added(sent.astype(jnp.int32))
     ordered = _sorted(jnp.where(sent, rows, jnp.inf))
     cut = jnp.minimum(trim, (count - 1) // 2)
     place = jnp.arange(rows.shape[0], dtype=jnp.int32)[:, None]
     inside = (place >= cut) & (place < count - cut)
     kept = jnp.maximum(count - 2 * cut, 1).astype(jnp.float32)
-    return jnp.where(count > 0, jnp.where(inside, ordered, 0).sum(0) / kept, previous)
+    return jnp.where(count > 0, added(jnp.where(inside, ordered, 0)) / kept, previous)
 
 
 def _sorted(rows: Any) -> Any:

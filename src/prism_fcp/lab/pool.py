@@ -44,9 +44,16 @@ def most_jobs() -> int:
     return 4 * cores()
 
 
-def run_all(task: Callable[[int], T], trials: Iterable[int], jobs: int, kind: Kind) -> Iterator[tuple[int, T]]:
+def run_all(
+    task: Callable[[int], T],
+    trials: Iterable[int],
+    jobs: int,
+    kind: Kind,
+    own: Callable[[int], Callable[[int], T]] | None = None,
+) -> Iterator[tuple[int, T]]:
     """Yield `(trial, task(trial))` as trials finish. Leaving early stops the rest and leaves no process behind.
 
+    `own(trial)` is the task without what other trials need, for a task that is large to send to a process.
     No more than `most_jobs()` run side by side, and few more are looked at ahead: trials may be millions.
     """
     jobs = min(jobs, most_jobs())
@@ -69,7 +76,7 @@ def run_all(task: Callable[[int], T], trials: Iterable[int], jobs: int, kind: Ki
 
             def submit(trial: int) -> Future[_Noted]:
                 with _without_interrupts():
-                    return executor.submit(_note, task, trial)
+                    return executor.submit(_note, own(trial) if own else task, trial)
 
             try:
                 for trial, noted in _finished(submit, left, workers * AHEAD):

@@ -16,7 +16,7 @@ import numpy
 
 import prism_fcp
 from prism_fcp import io
-from prism_fcp.engines import AUTO, ENGINES, Chosen, amount_of_work, choose
+from prism_fcp.engines import AUTO, ENGINES, Chosen, amount_of_work, choose, trials_at_once
 from prism_fcp.errors import PrismError, SettingError, counted, need_number
 from prism_fcp.lab import checks, plugins, sources
 from prism_fcp.lab.checkpoint import Checkpoint, Trial, encode
@@ -24,6 +24,7 @@ from prism_fcp.lab.pool import Kind, run_all
 from prism_fcp.lab.progress import COMPILING, Clock, Progress, Quiet
 from prism_fcp.lab.result import Result, summarise
 from prism_fcp.lab.spec import Experiment
+from prism_fcp.lab.together import run_together
 from prism_fcp.lab.typed import to_toml
 from prism_fcp.pipeline import Cell, Explained, explain_trial, run_trial
 from prism_fcp.tables import TableData, origin
@@ -74,10 +75,9 @@ def run(
         _showing(progress, experiment.name, total, total - left, chosen if left else None) as show,
     ):
         with store.writing(fresh=fresh) if store and (left or fresh) else nullcontext() as writer:
-            task = partial(_one, experiment, seed, chosen.name)
             described = folder is None
             todo = (number for number in range(total) if number not in done)
-            for number, (cells, cpu) in run_all(task, todo, jobs, _parallel(chosen)):
+            for number, (cells, cpu) in _each(experiment, seed, chosen, todo, left, jobs):
                 trial = Trial(number, tuple(cells), clock.lap(), cpu)
                 if writer is not None:
                     writer.append(encode(trial))
@@ -201,6 +201,18 @@ def _kept_engine(experiment: Experiment, engine: str, chosen: Chosen, folder: Pa
 
 def _parallel(chosen: Chosen) -> Kind:
     return "processes" if chosen.name == "readable" else "threads"  # compiled code lets threads run, Python does not
+
+
+def _each(
+    experiment: Experiment, seed: int, chosen: Chosen, todo: Iterator[int], left: int, jobs: int
+) -> Iterator[tuple[int, tuple[list[Cell], float]]]:
+    """Yield the trials' cells as they finish, one by one or, on a GPU, trained in equal parts."""
+    setup = experiment.setup
+    size = trials_at_once(chosen.name, setup.federation, len(setup.arms())) if left and setup.arms() else 1
+    if size == 1:
+        return run_all(partial(_one, experiment, seed, chosen.name), todo, jobs, _parallel(chosen))
+    parts = -(-left // size)
+    return run_together(setup, seed, todo, -(-left // parts), jobs, partial(_told_by_trial, experiment))
 
 
 def _one(experiment: Experiment, seed: int, engine: str, trial: int) -> tuple[list[Cell], float]:

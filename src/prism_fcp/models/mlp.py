@@ -56,8 +56,12 @@ class MLP:
 
     def forward(self, xp: Any, models: Any, inputs: Any) -> list[Any]:
         """Return inputs and each layer's output, computed with `xp`, numpy or jax.numpy."""
+        return self.through(xp, self.parts(models), inputs)
+
+    def through(self, xp: Any, parts: list[tuple[Any, Any]], inputs: Any) -> list[Any]:
+        """Return the same for weights and biases that are apart already."""
         outputs = [inputs]
-        for number, (weights, biases) in enumerate(self.parts(models), 1):
+        for number, (weights, biases) in enumerate(parts, 1):
             mixed = xp.matmul(outputs[-1], weights) + biases[..., None, :]
             outputs.append(mixed if number == len(self.widths) else xp.maximum(mixed, 0))
         return outputs

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class JaxModel:
     layers: tuple[Layer, ...]
     start: Callable[[int], FloatArray] = field(repr=False)
     device_predict: Callable[[Any, Any], Any] = field(repr=False)  # one flat model (P,), inputs (n, D) -> (n,)
-    device_loss: Callable[[Any, Any, Any], Any] = field(repr=False)  # (P,), (n, D), (n,) -> a number
+    device_gradient: Callable[[Any, Any, Any], Any] = field(repr=False)  # (P,), (n, D), (n,) -> (P,), of the loss
 
     def init(self, key: int) -> FloatArray:
         """Return the parameters training starts from."""
@@ -36,20 +37,24 @@ class JaxModel:
 
     def gradient(self, models: FloatArray, inputs: FloatArray, targets: FloatArray) -> FloatArray:
         """Return the gradient of the loss for each model."""
-        import jax
-
-        return self._mapped(jax.grad(self.device_loss), models, inputs, targets)
+        return self._mapped(self.device_gradient, models, inputs, targets)
 
     def _mapped(self, function: Any, models: FloatArray, *others: FloatArray) -> FloatArray:
         """Apply a function of one flat model over all leading axes, which broadcast."""
-        import jax
-
         lead = np.broadcast_shapes(models.shape[:-1], others[0].shape[:-2])
         parts = [np.broadcast_to(models, (*lead, models.shape[-1]))]
         parts += [np.broadcast_to(o, (*lead, *o.shape[len(o.shape) - (2 - k) :])) for k, o in enumerate(others)]
-        for _ in lead:
-            function = jax.vmap(function)
-        return np.asarray(jax.jit(function)(*parts))
+        return np.asarray(_compiled(function, len(lead))(*parts))
+
+
+@lru_cache(maxsize=64)
+def _compiled(function: Any, axes: int) -> Any:
+    """Map a function over so many leading axes; kept, since jax compiles a function it has not seen."""
+    import jax
+
+    for _ in range(axes):
+        function = jax.vmap(function)
+    return jax.jit(function)
 
 
 def jax_model(
@@ -77,21 +82,27 @@ def jax_model(
         layers.append(Layer(jax.tree_util.keystr(path) or "parameters", start, start + leaf.size))
         start += leaf.size
 
-    def predict(model: Any, inputs: Any) -> Any:
-        told = apply(unravel(model), inputs)
-        if told.shape != inputs.shape[:-1]:
+    def told(parameters: Any, inputs: Any) -> Any:
+        predicted = apply(parameters, inputs)
+        if predicted.shape != inputs.shape[:-1]:
             raise SettingError(
-                f"jax_model {name!r}: apply returned shape {told.shape} for inputs {inputs.shape}; one number a row is "
-                f"needed: {inputs.shape[:-1]}"
+                f"jax_model {name!r}: apply returned shape {predicted.shape} for inputs {inputs.shape}; one number a "
+                f"row is needed: {inputs.shape[:-1]}"
             )
-        return told
+        return predicted
 
-    def measured(model: Any, inputs: Any, targets: Any) -> Any:
-        told = predict(model, inputs)
-        return loss(told, targets) if loss is not None else 0.5 * ((told - targets) ** 2).mean()
+    def predict(model: Any, inputs: Any) -> Any:
+        return told(unravel(model), inputs)
+
+    def measured(parameters: Any, inputs: Any, targets: Any) -> Any:
+        predicted = told(parameters, inputs)
+        return loss(predicted, targets) if loss is not None else 0.5 * ((predicted - targets) ** 2).mean()
+
+    def slope(model: Any, inputs: Any, targets: Any) -> Any:
+        return ravel_pytree(jax.grad(measured)(unravel(model), inputs, targets))[0]
 
     def begin(key: int) -> FloatArray:
         made = init(jax.random.key(key % 2**32))
         return np.asarray(ravel_pytree(made)[0], dtype=np.float32)
 
-    return JaxModel(name, tuple(layers), begin, predict, measured)
+    return JaxModel(name, tuple(layers), begin, predict, slope)

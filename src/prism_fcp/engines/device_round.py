@@ -71,6 +71,8 @@ def _round(problem: Problem, own: dict[str, Any], before: Any, now: dict[str, An
         state, down = _arm_round(problem, arm, held, own, n, who, honest, attacking, samples, forged, dealt)
         after.append(state)
         seen.append((state["model"], state["local"], held["model"], down))
+    if not after:
+        return ()
     # Of all arms together: a condition stops the launching of kernels on a GPU until the device has answered.
     steady = n > size.rounds - size.window
     looked = (n % CHECK_EVERY == 0) | (n == size.rounds)

@@ -70,6 +70,15 @@ ARMS = [
     *(Arm(masks=masks, rule=Choice("krum", {"closest": 1})) for masks in MASK_ROWS[:3]),
     Arm(masks=MASK_ROWS[0], exchange=False),
 ]
+# Every mask, and every rule with four of them: an engine that compiles each arm apart takes a minute for all of ARMS.
+COVERING_ARMS = [
+    *(
+        Arm(masks=MASK_ROWS[5 * (4 * place + turn) % len(MASK_ROWS)], rule=row.choice)
+        for place, row in enumerate(RULE_ROWS)
+        for turn in range(4)
+    ),
+    *ARMS[-2:],
+]
 FEW_ARMS = ARMS[:: len(MASK_ROWS) // 2] + ARMS[-1:]  # two or three masks a rule
 
 SMALL = Federation(

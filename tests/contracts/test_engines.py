@@ -16,13 +16,20 @@ from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.train.sharing import participants
 from prism_fcp.types import Choice
 
-from .cases import ARMS, ATTACK_ROWS, ENGINE_CASES, RULE_ROWS, changed
+from .cases import ARMS, ATTACK_ROWS, COVERING_ARMS, ENGINE_CASES, MASK_ROWS, RULE_ROWS, changed
 
 pytest.importorskip("numba")
 pytest.importorskip("jax")
 OTHERS = [name for name in ENGINES if name != "readable"]
 EXACT = ("coordinates_per_round", "injections", "refusals", "weakened_rounds", "diverged_at")
 METRICS = ("a_posteriori_mse", "global_msd", "local_msd", "injected_energy")
+
+
+def arms_for(name, arms):
+    """Return the arms an engine is shown: `xla` compiles each, so of a product it gets a covering part."""
+    if name != "xla":
+        return arms
+    return COVERING_ARMS if arms is ARMS else arms[:: 1 + len(arms) // 12]
 
 
 def population_of(federation, seed=1, trial=0):
@@ -45,6 +52,10 @@ def assert_equal(one: Trained, oracle: Trained, arm: Arm) -> None:
 def test_the_table_covers_every_rule_attack_and_result():
     assert {row.choice.name for row in RULE_ROWS} == set(RULES)
     assert {choice.name for choice in ATTACK_ROWS} == set(UPDATE_ATTACKS)
+    assert {arm.masks for arm in COVERING_ARMS} == {arm.masks for arm in ARMS} >= set(MASK_ROWS)
+    for row in RULE_ROWS:
+        own = [arm.masks for arm in COVERING_ARMS if arm.rule == row.choice]
+        assert len({masks.download for masks in own}) >= 3 and len({masks.coordination for masks in own}) == 2
     assert {f.name for f in fields(Trained)} == {*EXACT, *METRICS, "global_model", "local_models"}
 
 
@@ -53,9 +64,10 @@ def test_the_table_covers_every_rule_attack_and_result():
 def test_equals_the_readable_engine_on_the_same_draws(case, name):
     population = population_of(case.federation, case.seed)
     draws = Draws.sample(case.federation, case.seed, np.float64)
-    oracle = train_readable(population, case.federation, case.arms, draws, np.float64)
-    results = ENGINES[name](population, case.federation, case.arms, draws)
-    for arm, one, expected in zip(case.arms, results, oracle, strict=True):
+    arms = arms_for(name, case.arms)
+    oracle = train_readable(population, case.federation, arms, draws, np.float64)
+    results = ENGINES[name](population, case.federation, arms, draws)
+    for arm, one, expected in zip(arms, results, oracle, strict=True):
         assert expected.diverged_at is None, f"the case itself diverges: {arm}"
         assert_equal(one, expected, arm)
 
@@ -67,14 +79,15 @@ def test_refuses_the_same_broken_uploads(name, bad):
     population, draws = population_of(federation), Draws.sample(federation, 4, np.float64)
     rng = np.random.default_rng(5)
     draws.perturbations[rng.random(draws.perturbations.shape) < 0.1] = bad
-    oracle = train_readable(population, federation, ARMS, draws, np.float64)
-    assert sum(r.refusals for r in oracle) > 1000
+    arms = arms_for(name, ARMS)
+    oracle = train_readable(population, federation, arms, draws, np.float64)
+    assert sum(r.refusals for r in oracle) > 3 * len(arms)
     assert any(r.weakened_rounds for r in oracle) and not all(r.weakened_rounds for r in oracle)
-    (single,) = train_readable(population, federation, ARMS[:1], draws)
+    (single,) = train_readable(population, federation, arms[:1], draws)
     np.testing.assert_allclose(single.injected_energy, oracle[0].injected_energy, rtol=1e-5)  # 1e31 squared: in float64
     with np.errstate(invalid="ignore"):
-        results = ENGINES[name](population, federation, ARMS, draws)
-    for arm, one, expected in zip(ARMS, results, oracle, strict=True):
+        results = ENGINES[name](population, federation, arms, draws)
+    for arm, one, expected in zip(arms, results, oracle, strict=True):
         assert np.isfinite(one.global_model).all()
         assert_equal(one, expected, arm)
 
@@ -134,8 +147,9 @@ def test_one_lost_client_is_seen_while_the_global_model_is_sound(name, engine_se
 def test_arms_do_not_disturb_each_other(name):
     federation = changed()
     population = population_of(federation)
-    together = ENGINES[name](population, federation, ARMS[::7])
-    for arm, one in zip(ARMS[::7], together, strict=True):
+    arms = ARMS[::7] if name != "xla" else ARMS[::67]
+    together = ENGINES[name](population, federation, arms)
+    for arm, one in zip(arms, together, strict=True):
         (alone,) = ENGINES[name](population, federation, [arm])
         assert (alone.global_model == one.global_model).all() and (alone.local_models == one.local_models).all()
         assert all(getattr(alone, field) == getattr(one, field) for field in (*EXACT, *METRICS))

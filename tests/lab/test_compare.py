@@ -50,6 +50,7 @@ def as_published(name: str, trials: int = 100, **changes: float) -> Result:
                     global_msd_db=None, local_msd_db=None, true_positives=told.get("true_positives", 0.0),
                     false_positives=told.get("false_positives", 0.0), bytes_up_per_round=100.0,
                     injected_energy=spread("injected_energy"), missed=spread("missed"),
+                    test_mse_db_spread=spread("test_mse_db"),
                 )
             )  # fmt: skip
     return Result(

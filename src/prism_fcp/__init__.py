@@ -9,6 +9,7 @@ from prism_fcp.errors import PrismError
 from prism_fcp.evaluation import evaluate
 from prism_fcp.pipeline import CalibrationSettings, Method, Setup, run_trial
 from prism_fcp.predict import Predictor
+from prism_fcp.theory.planner import Plan, plan
 from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice
 
@@ -21,11 +22,13 @@ __all__ = [
     "Federation",
     "Masks",
     "Method",
+    "Plan",
     "Predictor",
     "PrismError",
     "Setup",
     "SyntheticLinear",
     "__version__",
     "evaluate",
+    "plan",
     "run_trial",
 ]

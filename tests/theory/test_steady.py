@@ -15,7 +15,7 @@ from prism_fcp.data.synthetic import Population
 from prism_fcp.engines import train
 from prism_fcp.errors import SettingError
 from prism_fcp.theory.kinds import kinds_of, typical_kinds
-from prism_fcp.theory.recursion import Kinds, State, Training, play
+from prism_fcp.theory.recursion import Kinds, State, Training, mean_round, play
 from prism_fcp.theory.steady import (
     Steady,
     deviations,
@@ -234,3 +234,26 @@ def test_a_part_of_the_whole_grid(root: Any) -> None:
     spec.loader.exec_module(grid)
     for number in range(0, grid.SETTINGS, 9):
         assert np.abs(grid.compare(number, 3, 20_000)[1]).max() < 0.5
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("coordination", "download"), PROTOCOLS)
+def test_the_mean_error_decays_as_in_simulation(coordination: Any, download: Any) -> None:
+    """The error along the truth after 30 rounds, mean of 150 runs: the predicted mean within five standard errors."""
+    training, population = make(coordination=coordination, download=download, attack_variance=0.0)
+    population = replace(population, means=np.zeros(10))
+    training = replace(training, kinds=kinds_of(population))
+    errors = -np.ones(21)
+    for _ in range(30):
+        errors = mean_round(training, errors, 0)
+    size = Federation(
+        num_clients=10, dimension=10, num_participants=4, num_byzantine=3, rounds=30, window=1,
+        step_size=training.step_size, attack=Choice("gaussian", {"variance": 0.0}),
+    )  # fmt: skip
+    arm = Arm(masks=Masks(num_shared=3, coordination=coordination, download=download))
+    runs = [
+        train(replace(population, key=streams.key(8, trial)), size, [arm], engine="compiled")[0] for trial in range(150)
+    ]
+    found = np.array([[r.global_model @ population.truth, *(r.local_models @ population.truth)] for r in runs]) - 1
+    spread = found.std(axis=0) / np.sqrt(len(runs))
+    assert (np.abs(found.mean(axis=0) - errors[:11]) < 5 * spread + 1e-9).all()

@@ -7,6 +7,7 @@ import numpy as np
 from prism_fcp.data.synthetic import Population, SyntheticLinear
 from prism_fcp.theory.modes import Real
 from prism_fcp.theory.recursion import Kinds
+from prism_fcp.types import IntArray
 
 MOST_KINDS = 24
 PLASTIC = 1.32471795724474602596  # its powers' fractional parts fill a square evenly (Roberts' sequence)
@@ -27,7 +28,7 @@ def kinds_of(population: Population) -> Kinds:
 
 
 def typical_kinds(law: SyntheticLinear, num_clients: int, num_byzantine: int, most: int = MOST_KINDS) -> Kinds:
-    """Return a typical draw of a law in few kinds: variances in equal steps, means and noise spread evenly over them.
+    """Return a typical draw of a law in few kinds: each figure in equal steps, in three orders that are unlike.
 
     A Byzantine client is a typical one, so each kind has the same share of them.
 
@@ -37,12 +38,13 @@ def typical_kinds(law: SyntheticLinear, num_clients: int, num_byzantine: int, mo
     places = np.arange(number)
     return Kinds(
         counts=np.full(number, num_clients / number),
-        variances=_spread(law.variances, (places + 0.5) / number),
-        means=_spread(law.means, (0.5 + (places + 1) / PLASTIC) % 1),
-        noise_variances=_spread(law.noise_variances, (0.5 + (places + 1) / PLASTIC**2) % 1),
+        variances=_spread(law.variances, places),
+        means=_spread(law.means, np.argsort(np.argsort((places + 1) / PLASTIC % 1))),
+        noise_variances=_spread(law.noise_variances, np.argsort(np.argsort((places + 1) / PLASTIC**2 % 1))),
         byzantine=np.full(number, num_byzantine / num_clients),
     )
 
 
-def _spread(ends: tuple[float, float], at: Real) -> Real:
-    return np.asarray(ends[0] + (ends[1] - ends[0]) * at)
+def _spread(ends: tuple[float, float], places: IntArray) -> Real:
+    """Return the middles of equal steps between two ends, in the order of these places."""
+    return np.asarray(ends[0] + (ends[1] - ends[0]) * (places + 0.5) / len(places))

@@ -226,7 +226,7 @@ def _product(left: tuple[Real, Real], right: tuple[Real, Real], state: State) ->
     a, b = (part[:, :, None] for part in left)
     c, d = (part[:, None, :] for part in right)
     zero, near = state.server[:, None, None], state.to_local
-    return np.asarray(a * c * zero + a * d * near[:, None, :] + b * c * near[:, :, None] + b * d * state.pair_local)
+    return np.asarray(a * (c * zero + d * near[:, None, :]) + b * (c * near[:, :, None] + d * state.pair_local))
 
 
 def _common_pairs(training: Training, state: State) -> tuple[Real, Real, Real]:

@@ -54,8 +54,7 @@ def steady_state(training: Training) -> Steady:
 
     Paper: lem:steady-state-mse; eq:steady-state-mse.
     """
-    growth = growth_rate(training)
-    if growth >= 1:
+    if growth_rate(training) >= 1:
         raise SettingError(
             f"step_size={training.step_size:g}; must lie below {stability_limit(training):.4g}, where the mean-square "
             "deviation of these clients stops converging; lower step_size"
@@ -73,24 +72,25 @@ def growth_rate(training: Training) -> float:
     return spectral_radius(lambda flat: _homogeneous(training, flat), start)
 
 
-def stability_limit(training: Training) -> float:
+def stability_limit(training: Training, tolerance: float = 1e-4) -> float:
     """Return the step size from which on the mean-square deviation no longer converges.
 
     Paper: lem:ms-convergence.
     """
-    alone = 1 / float(training.inputs.eigenvalues.max() * training.dimension)
-    return _last_below_one(lambda step: growth_rate(replace(training, step_size=step)), alone)
+    across, along = training.inputs.eigenvalues
+    alone = 1 / float(((training.dimension - 1) * across + along).max())
+    return _last_below_one(lambda step: growth_rate(replace(training, step_size=step)), alone, tolerance)
 
 
-def _last_below_one(growth: Callable[[float], float], guess: float) -> float:
-    """Return the largest step size, to 1e-4 of it, with a growth below 1."""
+def _last_below_one(growth: Callable[[float], float], guess: float, tolerance: float = 1e-4) -> float:
+    """Return the largest step size, to this much of it, with a growth below 1."""
     low = high = guess
     while growth(low) >= 1:
         low, high = low / 1.5, low
     if high == low:
         while growth(high) < 1:
             low, high = high, high * 1.5
-    while high - low > 1e-4 * high:
+    while high - low > tolerance * high:
         middle = (low + high) / 2
         low, high = (middle, high) if growth(middle) < 1 else (low, middle)
     return low
@@ -164,15 +164,50 @@ def rounds_to_settle(training: Training, energy: float = 1.0, decibels: float = 
     return high
 
 
+class Settled(NamedTuple):
+    """A steady state that is not split: what a scan over many settings needs."""
+
+    server: float  # deviations
+    local: float
+    excess: Real  # (G,) of the local models' predictions
+    server_excess: Real
+    correlation: float
+
+
+def settled(training: Training) -> Settled | None:
+    """Return the steady state as a whole, or None where there is none.
+
+    A map that keeps covariances covariances has a largest eigenvalue below 1 just where its fixed point is one.
+    """
+    state = _settle(training, 1.0, 1.0, 1e-8)
+    server, local = _deviation(training, state)
+    if not (min(server, local) > 0 and (state.own_local > 0).all()):
+        return None
+    excess, theirs = _excess(training, state.own_local), _excess(training, state.server[:, None])
+    return Settled(server, local, excess, theirs, _correlation(training, state))
+
+
+def alone_excess(training: Training) -> Real:
+    """Return by how much the predictions of a client that never shares err, by kind (G,); infinite if it diverges."""
+    inputs, kinds = training.inputs, len(training.kinds.counts)
+    basis = [inputs.square(np.repeat(row[:, None], kinds, 1)) for row in np.eye(2)]
+    found = np.full((2, kinds), np.inf)
+    for kind in range(kinds):
+        step = np.stack([column[:, kind] for column in basis], axis=1)
+        if np.abs(np.linalg.eigvals(step)).max() < 1:
+            found[:, kind] = np.linalg.solve(np.eye(2) - step, inputs.noise[:, kind])
+    return np.where(np.isfinite(found).all(axis=0), _excess(training, np.nan_to_num(found, posinf=0)), np.inf)
+
+
 def _homogeneous(training: Training, flat: Real) -> Real:
     return play(training, State.of(flat, len(training.kinds.counts)), noise=0.0, attack=0.0).flat()
 
 
-def _settle(training: Training, noise: float, attack: float) -> State:
+def _settle(training: Training, noise: float, attack: float, tolerance: float = 1e-10) -> State:
     kinds = len(training.kinds.counts)
     nothing = State.of(np.zeros(2 + 8 * kinds + 6 * kinds**2), kinds)
     source = play(training, nothing, noise=noise, attack=attack).flat()
-    return State.of(fixed_point(lambda flat: _homogeneous(training, flat), source), kinds)
+    return State.of(fixed_point(lambda flat: _homogeneous(training, flat), source, tolerance=tolerance), kinds)
 
 
 def _combined(training: Training, noise: State, attack: State) -> Steady:

@@ -9,7 +9,7 @@ Paper: eq:quantile; prop:width (the value itself, not a bound).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import erf, exp, pi, sqrt
 
@@ -18,7 +18,7 @@ import numpy as np
 from prism_fcp.errors import SettingError
 from prism_fcp.theory.modes import Real
 from prism_fcp.theory.recursion import Kinds, Training
-from prism_fcp.theory.steady import Steady
+from prism_fcp.theory.steady import Settled, Steady
 
 _ERF = np.frompyfunc(erf, 1, 1)
 _NODES = np.polynomial.hermite_e.hermegauss(7)[0]
@@ -73,28 +73,32 @@ class ScoreLaw:
     correlation: float  # of two clients' errors
     dimension: int
 
-    def mean_of(self, value: Callable[[Scores], float], *, honest: bool = True) -> float:
-        """Return the mean over trials of a figure of the pooled scores: the honest clients', or everybody's."""
+    def worlds(self, *, honest: bool = True, whole: bool = False) -> Iterator[tuple[Scores, float]]:
+        """Yield laws of the pooled scores, the honest clients' or everybody's, each with its weight: one a length.
+
+        `whole` yields one alone, everybody's errors of mean length.
+        """
         share = self.kinds.counts * (1 - self.kinds.byzantine) if honest else self.kinds.counts
-        common, own = self.correlation**2, 1 - self.correlation**2
-        lengths = _lengths(self.dimension, own)
+        lengths = _lengths(self.dimension, 1 - self.correlation**2)
         weights = np.outer(share / share.sum(), _WEIGHTS).ravel()
         noise = self.kinds.noise_variances[:, None]
-        total = 0.0
-        for weight, length in zip(_WEIGHTS, _lengths(self.dimension, common), strict=True):
+        common = [(1.0, 1.0)]
+        if not whole:
+            drawn = _lengths(self.dimension, self.correlation**2)
+            common = [(float(length), float(weight)) for length, weight in zip(drawn, _WEIGHTS, strict=True)]
+        for length, weight in common:
             variances = length * self.excess[:, None] * lengths + noise
-            total += float(weight) * value(Scores(variances.ravel(), weights))
-        return total
+            yield Scores(variances.ravel(), weights), weight
 
     def radius(self, level: float) -> float:
         """Return the honest clients' quantile at this level, half of the interval width.
 
         Paper: eq:quantile.
         """
-        return self.mean_of(lambda scores: scores.quantile(level))
+        return sum(weight * scores.quantile(level) for scores, weight in self.worlds())
 
 
-def law_of(training: Training, steady: Steady, model: str = "local") -> ScoreLaw:
+def law_of(training: Training, steady: Steady | Settled, model: str = "local") -> ScoreLaw:
     """Return the law of scores under local models, or under the global one, in a steady state."""
     if model == "local":
         return ScoreLaw(training.kinds, steady.excess, steady.correlation, training.dimension)
@@ -107,11 +111,11 @@ def _lengths(dimension: int, share: float) -> Real:
     return np.asarray(np.maximum(1 - spread + _NODES * sqrt(spread), 0.0) ** 3)
 
 
-def rising(function: Callable[[float], float], low: float, high: float) -> float:
+def rising(function: Callable[[float], float], low: float, high: float, tolerance: float = 1e-10) -> float:
     """Return where a rising function crosses zero between two points, or the nearer end."""
     for _ in range(200):
         middle = (low + high) / 2
-        if high - low <= 1e-12 * high or middle in (low, high):
+        if high - low <= tolerance * high or middle in (low, high):
             break
         low, high = (middle, high) if function(middle) < 0 else (low, middle)
     return (low + high) / 2

@@ -32,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "compiling": simulation.compiling,
     "startup": start.startup,
     "demo": start.demo,
+    "plan": start.plan,
     "all-tables": start.all_tables,
     "summarize": files.summarize,
     "conclude": files.conclude,

@@ -59,6 +59,16 @@ def demo(quick: bool) -> list[Line]:
     ]
 
 
+def plan(quick: bool) -> list[Line]:
+    """The planner's answer from the command line, interpreter included, for the paper's size and for a million."""
+    found = []
+    for size, options in (("50", ()), ("1,000,000", ("--dimension", "1000000", "--attack-variance", "1e-6"))):
+        line = _cli("plan", "--share", "0.1", "--step-size", "best", *options)
+        (cpu,) = medians(lambda line=line: [child(line)[0]], 1 if quick else 5)
+        found.append(Line("plan", f"K = 100, D = {size}", cpu, "CPU-s", 2))
+    return found
+
+
 def all_tables(quick: bool) -> list[Line]:
     """Every linear experiment at 100 trials on two cores, from the command line: for an idle machine."""
     if quick:

@@ -4,6 +4,8 @@ Three phases, three rooms: `prism_fcp.train` (with `prism_fcp.engines.train` to 
 `Predictor`. `prism_fcp.pipeline` runs them in one go. This page only lists the names most programs need.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from prism_fcp.data.synthetic import SyntheticLinear
 from prism_fcp.errors import PrismError
 from prism_fcp.evaluation import evaluate
@@ -12,6 +14,9 @@ from prism_fcp.pipeline import CalibrationSettings, Method, Setup, run_trial
 from prism_fcp.predict import Predictor
 from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice
+
+if TYPE_CHECKING:
+    from prism_fcp.theory.planner import Plan, plan
 
 __version__ = "0.1.0"
 
@@ -22,6 +27,7 @@ __all__ = [
     "Federation",
     "Masks",
     "Method",
+    "Plan",
     "Predictor",
     "PrismError",
     "Setup",
@@ -29,5 +35,15 @@ __all__ = [
     "__version__",
     "evaluate",
     "load_model",
+    "plan",
     "run_trial",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the planner when it is asked for: few programs plan, and all wait for the import."""
+    if name in ("Plan", "plan"):
+        from prism_fcp.theory import planner
+
+        return getattr(planner, name)
+    raise AttributeError(f"module 'prism_fcp' has no attribute {name!r}")

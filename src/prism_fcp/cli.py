@@ -31,6 +31,7 @@ EPILOG = """examples, on simulated federations:
   prism-fcp run --example > my.toml                an experiment of your own: edit it, then
   prism-fcp run my.toml
   prism-fcp compare results --check                ours beside the paper's, nothing recomputed
+  prism-fcp plan --share 0.3                       width, bytes, rounds and step size before training
 
 examples, data of your own:
   prism-fcp run --example data > my.toml           a table of yours: name it and its target, then
@@ -44,6 +45,15 @@ examples, calibrating a model of your own by files:
   prism-fcp report result/calibration.json -o page.html                        what happened, in one page
 
 exit codes: 0 done, 1 internal error, 2 something to mend (one line says what), 3 --check failed, 130 interrupted
+"""
+PLANNING = """examples:
+  prism-fcp plan --share 0.3                                   the paper's federation
+  prism-fcp plan --share 0.3 --step-size best --plot width.png the best step size under attack; width against bytes
+  prism-fcp plan --dimension 1000000 --share 0.1 --step-size best --attack-variance 1e-6
+  prism-fcp plan --share 0.2 --masks common --download previous --rule median
+  prism-fcp plan --wanted-coverage 0.88 --liars 1 --json       calibration scores for a certificate
+
+The mean rule is predicted, docs/theory.md says how well; other rules are measured, and the first line says so.
 """
 
 
@@ -178,10 +188,50 @@ def _parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     compare.add_argument("--check", action="store_true", help="exit 3 if a row that should reproduce does not")
     compare.add_argument("--json", metavar="FILE", help="write the comparison as JSON (- for standard output)")
 
+    _add_planning(
+        commands.add_parser(
+            "plan", help="what a federation will do, before it trains", epilog=PLANNING, **style,
+            description="Predict deviation, interval width, bytes, rounds and the best step size of a linear model.",
+        )
+    )  # fmt: skip
+
     catalogue = commands.add_parser("list", help="the experiments there are", **style)
     catalogue.add_argument("--json", nargs="?", const="-", metavar="FILE", help="as JSON (to FILE, or standard output)")
     add_commands(commands.add_parser, style)
     return parser, dict(commands.choices)
+
+
+def _add_planning(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `plan`; defaults are the paper's synthetic section."""
+    for name, default, told in (
+        ("clients", 100, "clients K"), ("dimension", 50, "model dimension D"), ("byzantine", 20, "attackers B"),
+        ("participants", 10, "clients a round"), ("rounds", 1000, "rounds of training"),
+        ("samples", 1000, "calibration scores a client"), ("bins", 100, "histogram bins"),
+        ("liars", 0, "attackers a certificate allows for among the kept"),
+    ):  # fmt: skip
+        parser.add_argument(f"--{name}", type=_whole, default=default, metavar="N", help=f"{told} (default {default})")
+    for name, start, told in (
+        ("share", None, "share M/D that travels (default 1)"), ("level", 0.9, "confidence level (default 0.9)"),
+        ("attack-variance", 0.1, "variance of an attack's noise (default 0.1)"),
+        ("attack-probability", 0.2, "chance of an attack a round (default 0.2)"),
+        ("wanted-coverage", None, "least coverage a certificate is to promise"),
+        ("guard", 0.05, "fraction of lies a guarded radius allows for (default 0.05)"),
+    ):  # fmt: skip
+        parser.add_argument(f"--{name}", type=float, default=start, metavar="X", help=told)
+    parser.add_argument("--num-shared", type=_whole, metavar="M", help="in place of --share")
+    parser.add_argument("--step-size", default="0.025", metavar="X", help="a number, or best (default 0.025)")
+    parser.add_argument("--masks", default="client", help="drawn per client (default) or common")
+    parser.add_argument(
+        "--download", default="same", help="mask coming down: same (default), previous, independent, full"
+    )
+    parser.add_argument("--idle-rests", action="store_true", help="clients that are not chosen do not learn")
+    parser.add_argument("--rule", default="mean", help="mean (default); others are measured on a small one")
+    parser.add_argument("--scoring-model", default="local", help="local (default) or global")
+    for name, ends in (("means", (-0.1, 0.1)), ("variances", (0.2, 1.2)), ("noise", (0.005, 0.025))):
+        told = f"range of the clients' {'noise variances' if name == 'noise' else name} (default {ends[0]} {ends[1]})"
+        parser.add_argument(f"--{name}", type=float, nargs=2, default=ends, metavar=("LOW", "HIGH"), help=told)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw width against bytes, .png or .svg")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="as JSON (to FILE, or standard output)")
 
 
 def _add_running(parser: argparse.ArgumentParser) -> None:

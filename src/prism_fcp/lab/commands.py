@@ -21,6 +21,7 @@ from prism_fcp.lab import catalog, checks, clients, curves, tables
 from prism_fcp.lab import demo as story
 from prism_fcp.lab.compare import Comparison, judge, published, stored
 from prism_fcp.lab.figures import FROM_CLIENTS, draw
+from prism_fcp.lab.planning import plan
 from prism_fcp.lab.pool import cores, most_jobs
 from prism_fcp.lab.progress import automatic
 from prism_fcp.lab.result import Result
@@ -288,4 +289,4 @@ def show_warning(
     print(f"prism-fcp: warning: {message}", file=sys.stderr)
 
 
-COMMANDS = {"demo": demo, "reproduce": reproduce, "compare": compare, "list": catalogue}
+COMMANDS = {"demo": demo, "reproduce": reproduce, "compare": compare, "list": catalogue, "plan": plan}

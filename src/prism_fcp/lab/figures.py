@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prism_fcp import io
-from prism_fcp.errors import MissingExtraError
+from prism_fcp.errors import MissingExtraError, SettingError
 from prism_fcp.lab.clients import ClientView
 from prism_fcp.lab.compare import Comparison
 from prism_fcp.lab.plots_clients import histograms, intervals, scores
@@ -57,6 +57,8 @@ _STYLE: Final[dict[Any, Any]] = {
     "figure.facecolor": "white",
 }
 
+_FORMATS: Final[dict[str, dict[str, Any]]] = {"png": {"dpi": 160}, "svg": {"metadata": {"Date": None}}}
+
 
 def draw(comparison: Comparison, clients: Sequence[ClientView], kinds: Sequence[str], folder: Path) -> list[Path]:
     """Draw each kind into `folder`, twice: PNG and SVG. One that cannot be drawn is a warning, not an error."""
@@ -70,26 +72,17 @@ def draw(comparison: Comparison, clients: Sequence[ClientView], kinds: Sequence[
 def paint(fills: Mapping[str, Callable[[Any], None]], folder: Path) -> list[Path]:
     """Draw pictures by name, each with what fills its empty figure; see `draw`."""
     with _quietly():
-        try:
-            with _without("MPLBACKEND"):  # no picture needs a backend, and a bad name would stop the import
-                import matplotlib
-                from matplotlib.backends.backend_agg import FigureCanvasAgg
-                from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingExtraError(
-                "pictures need matplotlib: pip install 'prism-fcp[plots]'; tables are complete"
-            ) from error
-        # A user's own matplotlibrc must not change the pictures; the backend is left alone, no picture needs one.
-        plain = {key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith("backend")}
+        matplotlib, figure_class, canvas = _loaded("tables are complete")
+        style = _style(matplotlib)
         paths, failed = [], []
         for kind, fill in fills.items():
             drawn = {}
             try:
-                with matplotlib.rc_context(plain | _STYLE):
-                    figure = Figure(layout="constrained")
-                    FigureCanvasAgg(figure)
+                with matplotlib.rc_context(style):
+                    figure = figure_class(layout="constrained")
+                    canvas(figure)
                     fill(figure)
-                    for suffix, options in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
+                    for suffix, options in _FORMATS.items():
                         picture = memory.BytesIO()
                         figure.savefig(picture, format=suffix, **options)
                         drawn[folder / f"{kind}.{suffix}"] = picture.getvalue()
@@ -106,6 +99,38 @@ def paint(fills: Mapping[str, Callable[[Any], None]], folder: Path) -> list[Path
     for told in failed:
         warnings.warn(told, stacklevel=2)
     return paths
+
+
+def draw_one(fill: Callable[[Any], None], path: Path, remedy: str) -> None:
+    """Draw a single picture into a file, PNG or SVG by its name; `remedy` says what to do if it is neither."""
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in _FORMATS:
+        raise SettingError(f"picture {path}; the name must end in .png or .svg: {remedy}")
+    with _quietly():
+        matplotlib, figure_class, canvas = _loaded("everything else works without")
+        with matplotlib.rc_context(_style(matplotlib)):
+            figure, content = figure_class(layout="constrained"), memory.BytesIO()
+            canvas(figure)
+            fill(figure)
+            figure.savefig(content, format=suffix, **_FORMATS[suffix])
+    io.write_bytes(path, content.getvalue(), remedy)
+
+
+def _loaded(otherwise: str) -> tuple[Any, Any, Any]:
+    """Return matplotlib, its figures and their canvas."""
+    try:
+        with _without("MPLBACKEND"):  # no picture needs a backend, and a bad name would stop the import
+            import matplotlib
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(f"pictures need matplotlib: pip install 'prism-fcp[plots]'; {otherwise}") from error
+    return matplotlib, Figure, FigureCanvasAgg
+
+
+def _style(matplotlib: Any) -> dict[Any, Any]:
+    """A user's own matplotlibrc must not change the pictures; the backend is left alone, no picture needs one."""
+    return {k: value for k, value in matplotlib.rcParamsDefault.items() if not k.startswith("backend")} | _STYLE
 
 
 @contextmanager

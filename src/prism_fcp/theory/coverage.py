@@ -7,6 +7,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from prism_fcp.errors import SettingError, need_number
+from prism_fcp.theory.detection import Detection, misfiltering
 
 
 class PaperBounds(NamedTuple):
@@ -72,3 +73,28 @@ def paper_bounds(
     lower = (filter_failure * samples_per_client + 1) / (samples_per_client + honest) + term
     upper = filter_failure + honest / (samples_per_client + honest) + term
     return PaperBounds(lower, upper, confidence_level - lower, confidence_level + upper)
+
+
+def prism_bounds(
+    num_clients: int,
+    num_byzantine: int,
+    samples_per_client: float,
+    bins: int,
+    detection: Detection,
+    confidence_level: float = 0.9,
+    *,
+    detection_failure: float = 0.05,
+    failure_probability: float = 0.05,
+) -> PaperBounds:
+    """Return the coverage bounds with the filter's failure that the detection theorem leaves: all or nothing.
+
+    Where its condition does not hold, nothing is known of the filter, and the bounds are vacuous. So less training
+    error tightens them in one step, when the condition begins to hold, and not before or after.
+
+    Paper: cor:prism-bounds.
+    """
+    failure = min(misfiltering(detection, detection_failure), 1 - 1e-12)
+    return paper_bounds(
+        num_clients, num_byzantine, samples_per_client, bins, confidence_level,
+        filter_failure=failure, failure_probability=failure_probability,
+    )  # fmt: skip

@@ -92,6 +92,53 @@ def detection_condition(
     return Detection(separation, honest_radius, attack_radius, nearest, farthest, left, right, sentence)
 
 
+def misfiltering(detection: Detection, failure_probability: float = 0.05, attack_failure: float = 0.0) -> float:
+    """Return the theorem's bound on the chance that filtering is not exact: delta + delta_a, or 1 where it is silent.
+
+    Paper: thm:detection.
+    """
+    if not (0 <= failure_probability <= 1 and 0 <= attack_failure <= 1):
+        raise SettingError(
+            f"misfiltering: failure_probability={failure_probability}, attack_failure={attack_failure}; both must lie "
+            "in [0, 1]"
+        )
+    return min(failure_probability + attack_failure, 1.0) if detection.holds else 1.0
+
+
+def needed_samples(
+    num_clients: int,
+    num_byzantine: int,
+    separation: float,
+    bins: int,
+    *,
+    attack_radius: float = 0.0,
+    drift: float = 0.0,
+    failure_probability: float = 0.05,
+) -> int:
+    """Return the least number of calibration scores a client with which the theorem's condition holds.
+
+    Solved for r_b: (K_b - 1)(Delta - r_a) - B(Delta + r_a) > (K_b - 1 + B + 2(K_b - 1 - B))·r_b.
+
+    Paper: thm:detection; eq:score-sep
+    """
+    honest = num_clients - num_byzantine
+    if num_byzantine < 0 or num_byzantine >= honest - 1:
+        raise SettingError(
+            f"needed_samples: num_byzantine={num_byzantine} of {num_clients} clients; the theorem needs fewer than "
+            f"{max((num_clients - 1) / 2, 0):g} attackers"
+        )
+    gap = (honest - 1) * (separation - attack_radius) - num_byzantine * (separation + attack_radius)
+    most = gap / (honest - 1 + num_byzantine + 2 * (honest - 1 - num_byzantine))
+    if not most > drift:
+        raise SettingError(
+            f"needed_samples: separation={separation:.3g} with attack_radius={attack_radius:.3g} leaves the honest "
+            f"radius less than {max(most, 0):.3g}, and drift={drift:.3g} alone fills it: no number of samples is enough"
+        )
+    need_number("needed_samples: bins", bins, integer=True)
+    least = bins / 2 * log(2 * bins * honest / failure_probability) / (most - drift) ** 2
+    return int(least) + 1
+
+
 def observed_detection(
     shares: FloatArray, kept: BoolArray, sizes: IntArray, failure_probability: float = 0.05
 ) -> Detection:

@@ -154,12 +154,14 @@ class Scored:
 
     def _view(self, attack: ScoreAttack) -> ScoreAttackView:
         """Show the attack what it declares in `sees`, and nothing else."""
-        sees = attack.sees
+        sees, honest = attack.sees, self.true[~self._byzantine] if attack.sees - {"upper", "normals"} else None
         return ScoreAttackView(
             own=self.true[self._byzantine],
             upper=self.span.upper if "upper" in sees else None,
-            honest_mean=float(self.true[~self._byzantine].mean()) if "honest_mean" in sees else None,
+            honest_mean=float(honest.mean()) if honest is not None and "honest_mean" in sees else None,
             normals=self.draws.attack if "normals" in sees else None,
+            honest=honest if "honest" in sees else None,
+            quantiles=np.sort(honest, axis=None) if honest is not None and "quantiles" in sees else None,
         )
 
 

@@ -152,6 +152,9 @@ FILTER_ROWS = {
     "cautious": {},
     "estimated_count": {"method": "gap"},
     "down_weight": {},
+    "ordered": {"suspects": 3},
+    "mixture": {"suspects": 3},
+    "vigilant": {"suspects": 3},
 }
 RANGE_ROWS = {"max": {"factor": 1.5}, "high_quantile": {"level": 0.9}, "median_mad": {}, "overflow": {}}
 # name -> options, what three scores become when the honest mean is 2, the range 5, the normals -3, 0, 1, the honest

@@ -31,6 +31,7 @@ EPILOG = """examples, on simulated federations:
   prism-fcp run --example > my.toml                an experiment of your own: edit it, then
   prism-fcp run my.toml
   prism-fcp compare results --check                ours beside the paper's, nothing recomputed
+  prism-fcp gauntlet calibration                   score attacks against filters, in a few minutes
 
 examples, calibrating a model of your own by files:
   prism-fcp spec --title "length of stay" --model model.bin -o spec.json       the agreement, for every site
@@ -169,6 +170,14 @@ def _parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
 
     catalogue = commands.add_parser("list", help="the experiments there are", **style)
     catalogue.add_argument("--json", nargs="?", const="-", metavar="FILE", help="as JSON (to FILE, or standard output)")
+
+    gauntlet = commands.add_parser(
+        "gauntlet", help="attacks against defences, every one against every other", **style,
+        epilog="example:\n  prism-fcp gauntlet calibration --regime beta-50 --attack 'collude 3.5' --trials 50",
+    )  # fmt: skip
+    gauntlet.add_argument("matrix", choices=("calibration",), help="calibration: score attacks against filters")
+    _add_matrix(gauntlet)
+    _add_output(gauntlet)
     add_commands(commands.add_parser, style)
     return parser, dict(commands.choices)
 
@@ -181,6 +190,19 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="five trials unless --trials says otherwise")
     parser.add_argument("--fresh", action="store_true", help="forget finished trials and start over")
     parser.add_argument("--check", action="store_true", help="exit 3 if a row that should reproduce does not")
+
+
+def _add_matrix(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--full", action="store_true", help="every regime, strength and filter, not the core alone")
+    for name in ("regime", "attack", "filter"):
+        text = f"only this {name}, by its name in the table or the registry; may be repeated"
+        parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=text)
+    text = "a file or module that registers attacks, filters or regimes of your own; may be repeated"
+    parser.add_argument("--plugin", action="append", default=[], metavar="FILE.py", help=text)
+    parser.add_argument("--trials", type=_whole, help="trials a cell (default 20)")
+    parser.add_argument("--seed", type=_whole, default=1, help="seed of everything random (default 1)")
+    parser.add_argument("--jobs", type=_whole, help="trials side by side (default: one a core); changes no number")
+    parser.add_argument("--fresh", action="store_true", help="forget finished trials and start over")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

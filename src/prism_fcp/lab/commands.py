@@ -63,7 +63,7 @@ def compare(options: Namespace) -> int:
     """Set stored results beside the paper's; read only."""
     results = stored(options.folder)
     folders = [options.folder, *(options.folder / result.experiment for result in results)]
-    _check_target(options.json, folders, [])
+    check_target(options.json, folders, [])
     out = _console(options)
     if options.check:
         _need_published([(result.experiment, result.fingerprint) for result in results])
@@ -76,7 +76,7 @@ def compare(options: Namespace) -> int:
 
 def catalogue(options: Namespace) -> int:
     """Show the catalogue."""
-    _check_target(options.json, [], [])
+    check_target(options.json, [], [])
     experiments = [catalog.named(name) for name in catalog.NAMES]
     if options.json is None:
         tables.console().print(tables.listing(experiments))
@@ -88,7 +88,7 @@ def catalogue(options: Namespace) -> int:
         }
         for e in experiments
     ]  # fmt: skip
-    _write(body, options.json)
+    write_report(body, options.json)
     return 0
 
 
@@ -145,7 +145,7 @@ def _prepared(experiments: Sequence[Experiment], options: Namespace, file: Path 
         _need_published([(experiment.name, experiment.fingerprint) for experiment in experiments])
     plugins = [Path(name) for experiment in experiments for name in experiment.plugins if name.endswith(".py")]
     folders = [options.out / experiment.name for experiment in experiments]
-    _check_target(options.json, folders, plugins + ([file] if file else []))
+    check_target(options.json, folders, plugins + ([file] if file else []))
     if options.jobs is not None and options.jobs > most_jobs():
         print(f"prism-fcp: --jobs {options.jobs} on {cores()} cores: {most_jobs()} are used", file=sys.stderr)
     made: list[Path] = []
@@ -160,7 +160,7 @@ def _prepared(experiments: Sequence[Experiment], options: Namespace, file: Path 
             io.remove_empty([folder])
 
 
-def _check_target(target: str | None, folders: Sequence[Path], sources: Sequence[Path]) -> None:
+def check_target(target: str | None, folders: Sequence[Path], sources: Sequence[Path] = ()) -> None:
     """Refuse to write JSON over the experiment itself, a file that results are kept in, or what is no file."""
     if target is None or target == "-":
         return
@@ -237,10 +237,11 @@ def _console(options: Namespace) -> Console:
 
 def _write_json(comparisons: Sequence[Comparison], target: str | None) -> None:
     if target is not None:
-        _write([comparison.to_json() for comparison in comparisons], target)
+        write_report([comparison.to_json() for comparison in comparisons], target)
 
 
-def _write(body: Any, target: str) -> None:
+def write_report(body: Any, target: str) -> None:
+    """Write JSON to a file, or to standard output for -."""
     if target == "-":
         plain = (sys.stdout.encoding or "").lower().replace(
             "-", ""
@@ -261,4 +262,13 @@ def _show_warning(
     print(f"prism-fcp: warning: {message}", file=sys.stderr)
 
 
-COMMANDS = {"demo": demo, "reproduce": reproduce, "run": run, "compare": compare, "list": catalogue}
+def gauntlet(options: Namespace) -> int:
+    """Run one of the gauntlet's matrices."""
+    from prism_fcp.lab.calibration_commands import run_calibration
+
+    return {"calibration": run_calibration}[options.matrix](options)
+
+
+COMMANDS = {
+    "demo": demo, "reproduce": reproduce, "run": run, "compare": compare, "list": catalogue, "gauntlet": gauntlet,
+}  # fmt: skip

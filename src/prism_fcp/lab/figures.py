@@ -58,6 +58,27 @@ _STYLE: Final[dict[Any, Any]] = {
 
 def draw(comparison: Comparison, clients: Sequence[ClientView], kinds: Sequence[str], folder: Path) -> list[Path]:
     """Draw each kind into `folder`, twice: PNG and SVG. One that cannot be drawn is a warning, not an error."""
+    paths, failed = [], []
+    for kind in kinds:
+        try:
+            drawn = rendered(PLOTS[kind], comparison, clients)
+        except MissingExtraError:
+            raise
+        except Exception as error:  # the numbers are computed and saved: a picture must not lose them
+            failed.append(f"picture {kind!r} cannot be drawn ({type(error).__name__}: {error}); tables are complete")
+            for suffix in ("png", "svg"):
+                io.discard(folder / f"{kind}.{suffix}")  # an earlier run's would be taken for this one's
+            continue
+        for suffix, content in drawn.items():
+            paths.append(folder / f"{kind}.{suffix}")
+            io.write_bytes(paths[-1], content)
+    for told in failed:
+        warnings.warn(told, stacklevel=2)
+    return paths
+
+
+def rendered(fill: Callable[..., None], *given: Any) -> dict[str, bytes]:
+    """Return the picture that `fill(figure, *given)` makes of an empty figure, as {"png": ..., "svg": ...}."""
     with _quietly():
         try:
             with _without("MPLBACKEND"):  # no picture needs a backend, and a bad name would stop the import
@@ -70,31 +91,16 @@ def draw(comparison: Comparison, clients: Sequence[ClientView], kinds: Sequence[
             ) from error
         # A user's own matplotlibrc must not change the pictures; the backend is left alone, no picture needs one.
         plain = {key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith("backend")}
-        paths, failed = [], []
-        for kind in kinds:
-            drawn = {}
-            try:
-                with matplotlib.rc_context(plain | _STYLE):
-                    figure = Figure(layout="constrained")
-                    FigureCanvasAgg(figure)
-                    PLOTS[kind](figure, comparison, clients)
-                    for suffix, options in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
-                        picture = memory.BytesIO()
-                        figure.savefig(picture, format=suffix, **options)
-                        drawn[folder / f"{kind}.{suffix}"] = picture.getvalue()
-            except Exception as error:  # the numbers are computed and saved: a picture must not lose them
-                failed.append(
-                    f"picture {kind!r} cannot be drawn ({type(error).__name__}: {error}); tables are complete"
-                )
-                for suffix in ("png", "svg"):
-                    io.discard(folder / f"{kind}.{suffix}")  # an earlier run's would be taken for this one's
-                continue
-            for path, content in drawn.items():
-                io.write_bytes(path, content)
-                paths.append(path)
-    for told in failed:
-        warnings.warn(told, stacklevel=2)
-    return paths
+        drawn = {}
+        with matplotlib.rc_context(plain | _STYLE):
+            figure = Figure(layout="constrained")
+            FigureCanvasAgg(figure)
+            fill(figure, *given)
+            for suffix, options in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
+                picture = memory.BytesIO()
+                figure.savefig(picture, format=suffix, **options)
+                drawn[suffix] = picture.getvalue()
+        return drawn
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def test_near_honest_colluders_are_found_nearly_as_often_as_by_the_best_test() -
     assert recall(known_count(), 50)[0] < 0.5
 
 
-@pytest.mark.parametrize(("name", "least"), [("ordered", 0.7), ("mixture", 0.7), ("vigilant", 0.9)])
+@pytest.mark.parametrize(("name", "least"), [("ordered", 0.7), ("mixture", 0.6), ("vigilant", 0.85)])
 def test_with_200_scores_no_number_of_suspects_is_needed(name: str, least: float) -> None:
     found, lost = recall(NEW[name](), 200)
     assert found > least and lost < 0.01

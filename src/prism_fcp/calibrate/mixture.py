@@ -31,7 +31,7 @@ QUIET: Final = 2.5  # MADs of training evidence that say nothing
 LOUDEST: Final = 6.0  # MADs beyond that add nothing more
 
 
-def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.01, trust: float = 2.0) -> Filter:
+def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.005, trust: float = 2.0) -> Filter:
     """Leave out the smaller of two groups of clients.
 
     A client is its first `moments` Legendre moments in the typical client's levels: smooth, so that little noise comes

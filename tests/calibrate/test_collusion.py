@@ -116,7 +116,6 @@ def test_settings_out_of_range_are_one_line(name: str) -> None:
         ("ordered", {"threshold": 0.0}, "threshold=0.0; must be positive"),
         ("mixture", {"moments": 0}, r"moments=0; must lie in 1..12"),
         ("mixture", {"chance": 1.0}, "chance=1.0; must lie strictly between 0 and 1"),
-        ("mixture", {"trust": -1.0}, "trust=-1.0; must be 0 or more"),
     ],
 )
 def test_errors(name: str, options: dict[str, object], message: str) -> None:
@@ -136,19 +135,20 @@ def test_two_groups_are_found_where_they_are() -> None:
     rng = np.random.default_rng(4)
     small = np.arange(60) < 12
     points = 0.1 * rng.standard_normal((60, 3)) + np.where(small[:, None], [1.0, -1.0, 0.5], 0.0)
-    found = two_groups(points, np.full(60, 0.01), np.zeros(60))
+    found = two_groups(points, np.full(60, 0.01))
     np.testing.assert_array_equal(found.odds > 0, small)
     np.testing.assert_allclose(found.places[~small].mean(), 0, atol=0.5)
     np.testing.assert_allclose(found.places[small].mean(), found.apart, rtol=0.05)
 
 
-def test_training_evidence_tips_the_scales_and_noise_in_it_does_not() -> None:
+def test_training_evidence_beats_the_best_test_without_it_and_noise_in_it_costs_nothing() -> None:
+    """Fixed seeds. Over 20 trials of 25 scores: 0.74 without, 0.82, 0.88 and 1.00 with hints of 2, 3 and 6."""
     with_it, without, misled = [], [], []
     for seed in range(10):
         scores, lying = colluding(seed, 25)
         counts, sizes = cells(scores)
         noise = dict(enumerate(np.random.default_rng(seed + 50).standard_normal(100)))
-        hints = {k: value + 8 * lying[k] for k, value in noise.items()}
+        hints = {k: value + 3 * lying[k] for k, value in noise.items()}
         for evidence, found in (({}, without), (noise, misled), (hints, with_it)):
             out = mixture("told")(counts, sizes, FilterContext(suspects=20, evidence=evidence)).weights == 0
             found.append(out[lying].mean())
@@ -156,8 +156,11 @@ def test_training_evidence_tips_the_scales_and_noise_in_it_does_not() -> None:
     assert np.mean(misled) > np.mean(without) - 0.05
 
 
-def test_evidence_counts_from_two_and_a_half_mads_on_and_is_bounded() -> None:
-    evidence = {f"c{k}": value for k, value in enumerate([0.0, 1, 2, 3, 4, 5, 6, 7, 8, 1000])}
-    added = suspicion(FilterContext(tuple(evidence), evidence=evidence), 10)
-    assert added.tolist() == [0] * 9 + [6]
+def test_evidence_is_placed_by_the_median_and_bounded() -> None:
+    names = tuple(f"c{k}" for k in range(11))
+    evidence = dict(zip(names, [0.0, 1, 2, 3, 4, 5, 6, 7, 8, 1000], strict=False))
+    placed = suspicion(FilterContext(names, evidence=evidence), 11)
+    # median 4.5, deviations .5, .5, 1.5, 1.5, 2.5, 2.5, 3.5, 3.5, 4.5: their median is 2.5
+    np.testing.assert_allclose(placed[:9], (np.arange(9) - 4.5) / (1.4826 * 2.5))
+    assert placed[9:].tolist() == [6, 0]
     assert not suspicion(FilterContext(evidence={0: 3.0}), 10).any()  # one client's says nothing

@@ -15,6 +15,7 @@ from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
 from prism_fcp.calibrate.cautious import typical_shares
+from prism_fcp.calibrate.distance import centre_and_spread
 from prism_fcp.calibrate.judgement import Filter, FilterContext, Judgement, Shares
 from prism_fcp.calibrate.ordered import Suspects, check_suspects, leave_out_most, told
 from prism_fcp.calibrate.span import NORMAL_SCALE
@@ -27,11 +28,10 @@ STARTS: Final = 2  # leading directions tried, both ways
 MARGIN: Final = 12.0  # log-likelihood by which one distribution for all liars must fit better than liars that vary
 LARGEST: Final = 0.49  # share of clients the smaller group may have
 FEWEST: Final = 8  # clients; fewer have no groups
-QUIET: Final = 2.5  # MADs of training evidence that say nothing
-LOUDEST: Final = 6.0  # MADs beyond that add nothing more
+LOUDEST: Final = 6.0  # MADs of training evidence; beyond that it says nothing more
 
 
-def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.005, trust: float = 2.0) -> Filter:
+def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.005) -> Filter:
     """Leave out the smaller of two groups of clients.
 
     A client is its first `moments` Legendre moments in the typical client's levels: smooth, so that little noise comes
@@ -40,8 +40,9 @@ def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.005, 
     number. Without one, the group is left out if there is a valley before it: so few clients midway between the groups,
     compared with either, as a single group of whatever shape has with less than `chance`.
 
-    The context's evidence from training is a prior: every MAD beyond 2.5 above the median adds `trust` to the log-odds,
-    6·`trust` at most. Honest clients of two kinds are two groups as well: no count tells them from colluders.
+    The context's evidence from training is one more moment of each client it names, in MADs from the median: as much as
+    it tells the groups apart, so much does it count. Honest clients of two kinds are two groups as well: no count tells
+    them from colluders.
 
     Reference: Neyman 1937 (smooth tests); Dempster, Laird and Rubin 1977 (EM); Müller and Sawitzki 1991 (valleys).
     Departure: where the groups lie is fitted before the valley is tested, so `chance` is measured, not proved.
@@ -49,22 +50,21 @@ def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.005, 
     check_suspects("mixture", suspects)
     need_number("filter 'mixture': moments", moments, integer=True)
     need_number("filter 'mixture': chance", chance)
-    need_number("filter 'mixture': trust", trust)
     if not 1 <= moments <= 12:
         raise SettingError(f"filter 'mixture': moments={moments}; must lie in 1..12")
     if not 0 < chance < 1:
         raise SettingError(f"filter 'mixture': chance={chance}; must lie strictly between 0 and 1")
-    if trust < 0:
-        raise SettingError(f"filter 'mixture': trust={trust}; must be 0 or more")
 
     def weigh(shares: Shares, sizes: IntArray, context: FilterContext) -> Judgement:
         clients = len(shares)
         if clients < FEWEST and suspects is None:
             return Judgement(np.ones(clients), np.zeros(clients), 0.0)
         count = None if suspects is None else told("mixture", suspects, context)
-        prior = trust * suspicion(context, clients)
+        noise = 1 / np.maximum(sizes, 1.0)
         points = smooth_moments(shares, moments)
-        found = two_groups(points, 1 / np.maximum(sizes, 1.0), prior, None if count is None else count / clients)
+        if context.evidence:
+            points = np.column_stack((points, suspicion(context, clients) * np.sqrt(noise)))
+        found = two_groups(points, noise, None if count is None else count / clients)
         odds = np.round(found.odds, 9)
         if count is not None:
             return leave_out_most("mixture", odds, count)
@@ -76,21 +76,16 @@ def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.005, 
 
 
 def suspicion(context: FilterContext, clients: int) -> Array:
-    """Return what training evidence adds to each client's log-odds: MADs above the median, less those that say nothing.
-
-    Nothing is known of clients the evidence does not name.
-    """
+    """Return the evidence from training in MADs from the median, within 6; 0 for clients it does not name."""
     names = context.client_ids or tuple(range(clients))
     told = np.array([context.evidence.get(name, np.nan) for name in names], dtype=np.float64)
     seen = np.isfinite(told)
-    extra = np.zeros(clients)
-    if seen.sum() < FEWEST:
-        return extra
-    centre = float(np.median(told[seen]))
-    spread = NORMAL_SCALE * float(np.median(np.abs(told[seen] - centre)))
-    if spread > 0:
-        extra[seen] = np.clip((told[seen] - centre) / spread - QUIET, 0, LOUDEST)
-    return extra
+    placed = np.zeros(clients)
+    if seen.sum() >= FEWEST:
+        centre, spread = centre_and_spread(told[seen], NORMAL_SCALE)
+        if spread > 0:
+            placed[seen] = np.clip((told[seen] - centre) / spread, -LOUDEST, LOUDEST)
+    return placed
 
 
 class Groups(NamedTuple):
@@ -119,11 +114,11 @@ def smooth_moments(shares: Shares, number: int) -> Array:
     return np.asarray((shares @ values)[:, 1:])  # the first is the constant
 
 
-def two_groups(points: Array, noise: Array, prior: Array, share: float | None = None) -> Groups:
+def two_groups(points: Array, noise: Array, share: float | None = None) -> Groups:
     """Fit two normal groups to points (K, J), each with its own noise variance, by EM; the likeliest of several fits.
 
     The smaller group has either the larger one's variety, liars who start from scores of their own, or none, liars who
-    report one distribution. Starts are both ends of the leading directions, the densest spot, and the prior's suspects.
+    report one distribution. Starts are both ends of the leading directions, and the densest spot.
     """
     part = 0.2 if share is None else min(max(share, 1 / len(points)), LARGEST)
     middle = points - np.median(points, axis=0)
@@ -132,17 +127,15 @@ def two_groups(points: Array, noise: Array, prior: Array, share: float | None = 
     for direction in directions:
         for end in (middle @ direction, -(middle @ direction)):
             starts.append(np.where(end > np.quantile(end, 1 - part), 0.9, 0.05))
-    if prior.any():
-        starts.append(np.where(prior > 0, 0.9, 0.05))
     apart = np.square(points[:, None] - points).sum(axis=2)
     near = np.sort(apart, axis=1)[:, max(round(part * len(points)) - 1, 1)]
     dense = apart[int(near.argmin())]
     starts.append(np.where(dense <= near.min(), 0.9, 0.05))
-    several, one = (_fit(points, noise, prior, np.array(starts), alike) for alike in (False, True))
+    several, one = (_fit(points, noise, np.array(starts), alike) for alike in (False, True))
     return one if one.likelihood > several.likelihood + MARGIN else several
 
 
-def _fit(points: Array, noise: Array, prior: Array, starts: Array, alike: bool) -> Groups:
+def _fit(points: Array, noise: Array, starts: Array, alike: bool) -> Groups:
     """Run EM from all starts (S, K) at once, return the likeliest; `alike`: the smaller group varies by noise alone."""
     clients, width = points.shape
     kinds, kind = np.unique(noise, return_inverse=True)
@@ -169,7 +162,7 @@ def _fit(points: Array, noise: Array, prior: Array, starts: Array, alike: bool) 
             near = np.square(gaps).sum(axis=2) * precision - width * np.log(precision)
         else:
             near = (np.square(gaps) * inverse).sum(axis=2) + volume
-        odds = (far - near) / 2 + np.log(share / (1 - share)) + prior
+        odds = (far - near) / 2 + np.log(share / (1 - share))
         member = 1 / (1 + np.exp(-np.clip(odds, -300, 300)))
     likelihood = (np.logaddexp(0, odds) - far / 2 + np.log(1 - share)).sum(axis=1)
     likelihood[member.mean(axis=1) > 0.5] = -inf  # the groups changed places

@@ -196,11 +196,11 @@ def _add_matrix(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="every regime, strength and filter, not the core alone")
     for name in ("regime", "attack", "filter"):
         text = f"only this {name}, by its name in the table or the registry; may be repeated"
-        parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=text)
+        parser.add_argument(f"--{name}", action="append", metavar="NAME", help=text)
     text = "a file or module that registers attacks, filters or regimes of your own; may be repeated"
-    parser.add_argument("--plugin", action="append", default=[], metavar="FILE.py", help=text)
+    parser.add_argument("--plugin", action="append", metavar="FILE.py", help=text)
     parser.add_argument("--trials", type=_whole, help="trials a cell (default 20)")
-    parser.add_argument("--seed", type=_whole, default=1, help="seed of everything random (default 1)")
+    parser.add_argument("--seed", type=_whole, help="seed of everything random (default 1)")
     parser.add_argument("--jobs", type=_whole, help="trials side by side (default: one a core); changes no number")
     parser.add_argument("--fresh", action="store_true", help="forget finished trials and start over")
 

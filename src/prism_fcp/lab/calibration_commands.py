@@ -20,9 +20,10 @@ def run_calibration(options: Namespace) -> int:
     from prism_fcp.lab.pool import cores
     from prism_fcp.lab.progress import automatic
 
-    loaded = plugins.load(options.plugin, ".")
-    matrix = Matrix.chosen(options.full, options.regime, options.attack, options.filter, loaded)
+    loaded = plugins.load(options.plugin or [], ".")
+    matrix = Matrix.chosen(options.full, options.regime or (), options.attack or (), options.filter or (), loaded)
     matrix.built()  # what cannot work is said before anything is computed
+    seed = 1 if options.seed is None else options.seed
     folder = options.out / NAME
     check_target(options.json, [folder])
     made = io.check_folder(folder)
@@ -30,13 +31,13 @@ def run_calibration(options: Namespace) -> int:
         rows = run(
             matrix,
             trials=TRIALS if options.trials is None else options.trials,
-            seed=options.seed,
+            seed=seed,
             jobs=cores() if options.jobs is None else options.jobs,
             folder=folder,
             fresh=options.fresh,
             progress=automatic(),
         )
-        body: dict[str, Any] = {"level": LEVEL, "seed": options.seed, "rows": [row._asdict() for row in rows]}
+        body: dict[str, Any] = {"level": LEVEL, "seed": seed, "rows": [row._asdict() for row in rows]}
         io.write_json(folder / "result.json", NAME, body)
     finally:
         io.remove_empty(made)

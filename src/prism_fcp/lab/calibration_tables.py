@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,9 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from prism_fcp import io
 from prism_fcp.lab.calibration_gauntlet import LEVEL, NAME, Row
-from prism_fcp.lab.figures import rendered
+from prism_fcp.lab.figures import save
 from prism_fcp.lab.scenes import REGIMES
 
 BLANK: Final = "#e8e8e8"  # nobody lies: nothing to find
@@ -61,15 +61,13 @@ def show(rows: Sequence[Row], out: Console) -> None:
 
 def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the heat maps, as PNG and SVG: what is found, what honest clients lose, what is covered."""
-    paths = []
+    paths: list[Path] = []
     for picture in PICTURES:
-        for suffix, content in rendered(_heat, rows, picture).items():
-            paths.append(folder / f"{NAME}-{picture.name}.{suffix}")
-            io.write_bytes(paths[-1], content)
+        paths += save(partial(_heat, rows, picture), folder / f"{NAME}-{picture.name}")
     return paths
 
 
-def _heat(figure: Any, rows: Sequence[Row], picture: Picture) -> None:
+def _heat(rows: Sequence[Row], picture: Picture, figure: Any) -> None:
     regimes = _by_regime(rows)
     attacks, filters = _names(rows)
     across = min(2, len(regimes))

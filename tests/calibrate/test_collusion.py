@@ -88,6 +88,7 @@ def test_few_clients_alike_clients_and_few_bins_are_judged_too(name: str) -> Non
             counts = rng.multinomial(50, np.full(bins, 1 / bins), clients)
             verdict = NEW[name]()(counts)
             assert np.isfinite(verdict.scores).all() and len(verdict.weights) == clients
+            assert (NEW[name](0)(counts).weights == 1).all()
     alike = np.tile([5, 20, 10, 3], (12, 1))
     assert (NEW[name]()(alike).weights == 1).all()
     assert (NEW[name](0)(alike).weights == 1).all()

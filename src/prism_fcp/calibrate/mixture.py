@@ -15,7 +15,7 @@ from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
 from prism_fcp.calibrate.cautious import typical_shares
-from prism_fcp.calibrate.distance import centre_and_spread
+from prism_fcp.calibrate.distance import BLOCK_ENTRIES, centre_and_spread
 from prism_fcp.calibrate.judgement import Filter, FilterContext, Judgement, Shares
 from prism_fcp.calibrate.ordered import Suspects, check_suspects, leave_out_most, told
 from prism_fcp.calibrate.span import NORMAL_SCALE
@@ -28,6 +28,7 @@ STARTS: Final = 2  # leading directions tried, both ways
 MARGIN: Final = 12.0  # log-likelihood by which one distribution for all liars must fit better than liars that vary
 LARGEST: Final = 0.49  # share of clients the smaller group may have
 FEWEST: Final = 8  # clients; fewer have no groups
+ALONE: Final = 3  # clients; of fewer nobody is left out, whatever was told: two accuse each other
 LOUDEST: Final = 6.0  # MADs of training evidence; beyond that it says nothing more
 
 
@@ -57,7 +58,7 @@ def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.005) 
 
     def weigh(shares: Shares, sizes: IntArray, context: FilterContext) -> Judgement:
         clients = len(shares)
-        if clients < FEWEST and suspects is None:
+        if clients < (FEWEST if suspects is None else ALONE):
             return Judgement(np.ones(clients), np.zeros(clients), 0.0)
         count = None if suspects is None else told("mixture", suspects, context)
         noise = 1 / np.maximum(sizes, 1.0)
@@ -127,12 +128,22 @@ def two_groups(points: Array, noise: Array, share: float | None = None) -> Group
     for direction in directions:
         for end in (middle @ direction, -(middle @ direction)):
             starts.append(np.where(end > np.quantile(end, 1 - part), 0.9, 0.05))
-    apart = np.square(points[:, None] - points).sum(axis=2)
-    near = np.sort(apart, axis=1)[:, max(round(part * len(points)) - 1, 1)]
-    dense = apart[int(near.argmin())]
-    starts.append(np.where(dense <= near.min(), 0.9, 0.05))
+    starts.append(np.where(_densest(points, max(round(part * len(points)), 2)), 0.9, 0.05))
     several, one = (_fit(points, noise, np.array(starts), alike) for alike in (False, True))
     return one if one.likelihood > several.likelihood + MARGIN else several
+
+
+def _densest(points: Array, count: int) -> NDArray[np.bool_]:
+    """Return the `count` points that lie closest together around one of them."""
+    radius, centre = inf, 0
+    step = max(BLOCK_ENTRIES // points.size, 1)
+    for start in range(0, len(points), step):
+        apart = np.square(points[start : start + step, None] - points).sum(axis=2)
+        reach = np.partition(apart, count - 1, axis=1)[:, count - 1]
+        best = int(reach.argmin())
+        if reach[best] < radius:
+            radius, centre = float(reach[best]), start + best
+    return np.asarray(np.square(points - points[centre]).sum(axis=1) <= radius)
 
 
 def _fit(points: Array, noise: Array, starts: Array, alike: bool) -> Groups:

@@ -39,7 +39,8 @@ def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.005) 
     in. Two normal groups are fitted by EM, with honest variety, which is learnt, and 1/n for a client with n scores as
     covariance; the score is the log-odds of the smaller. `suspects` is how many are left out, "told" the context's
     number. Without one, the group is left out if there is a valley before it: so few clients midway between the groups,
-    compared with either, as a single group of whatever shape has with less than `chance`.
+    compared with either, as a single group of whatever shape has with less than `chance`. That takes eight members at
+    the default, however far away they are; `vigilant` finds the far ones otherwise.
 
     The context's evidence from training is one more moment of each client it names, in MADs from the median: as much as
     it tells the groups apart, so much does it count. Honest clients of two kinds are two groups as well: no count tells

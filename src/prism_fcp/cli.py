@@ -32,6 +32,7 @@ EPILOG = """examples, on simulated federations:
   prism-fcp run my.toml
   prism-fcp compare results --check                ours beside the paper's, nothing recomputed
   prism-fcp plan --share 0.3                       width, bytes, rounds and step size before training
+  prism-fcp gauntlet calibration                   score attacks against filters, in a few minutes
 
 examples, data of your own:
   prism-fcp run --example data > my.toml           a table of yours: name it and its target, then
@@ -197,6 +198,14 @@ def _parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
 
     catalogue = commands.add_parser("list", help="the experiments there are", **style)
     catalogue.add_argument("--json", nargs="?", const="-", metavar="FILE", help="as JSON (to FILE, or standard output)")
+
+    gauntlet = commands.add_parser(
+        "gauntlet", help="attacks against defences, every one against every other", **style,
+        epilog="example:\n  prism-fcp gauntlet calibration --regime beta-50 --attack 'collude 3.5' --trials 50",
+    )  # fmt: skip
+    gauntlet.add_argument("matrix", choices=("calibration",), help="calibration: score attacks against filters")
+    _add_matrix(gauntlet)
+    _add_output(gauntlet)
     add_commands(commands.add_parser, style)
     return parser, dict(commands.choices)
 
@@ -243,6 +252,19 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true", help="forget finished trials and start over")
     parser.add_argument("--check", action="store_true", help="exit 3 if a row that should reproduce does not")
     parser.add_argument("--data", type=Path, metavar="FILE", help="the superconductivity data (UCI 464), CSV or npz")
+
+
+def _add_matrix(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--full", action="store_true", help="every regime, strength and filter, not the core alone")
+    for name in ("regime", "attack", "filter"):
+        text = f"only this {name}, by its name in the table or the registry; may be repeated"
+        parser.add_argument(f"--{name}", action="append", metavar="NAME", help=text)
+    text = "a file or module that registers attacks, filters or regimes of your own; may be repeated"
+    parser.add_argument("--plugin", action="append", metavar="FILE.py", help=text)
+    parser.add_argument("--trials", type=_whole, help="trials a cell (default 20)")
+    parser.add_argument("--seed", type=_whole, help="seed of everything random (default 1)")
+    parser.add_argument("--jobs", type=_whole, help="trials side by side (default: one a core); changes no number")
+    parser.add_argument("--fresh", action="store_true", help="forget finished trials and start over")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

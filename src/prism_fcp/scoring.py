@@ -166,17 +166,26 @@ class Scored:
         told = list(self.true)
         for place, client in enumerate(np.flatnonzero(byzantine)):
             own = told[client][None]
-            told[client] = attack.forge(self._view(attack, own, normals[place : place + 1, : own.shape[1]]))[0]
+            view = self._view(attack, own, normals[place : place + 1, : own.shape[1]], place)
+            told[client] = attack.forge(view)[0]
         return told
 
-    def _view(self, attack: ScoreAttack, own: FloatArray, normals: FloatArray) -> ScoreAttackView:
-        """Show the attack what it declares in `sees`, and nothing else."""
+    def _honest(self, length: int, place: int) -> FloatArray:
+        """Return the honest clients' scores, this many each, from the `place`-th client on."""
+        found = _some(self.true, ~self._byzantine)
+        rows = found if isinstance(found, np.ndarray) else np.stack([np.resize(own, length) for own in found])
+        return np.roll(rows, -place, axis=0) if place else rows
+
+    def _view(self, attack: ScoreAttack, own: FloatArray, normals: FloatArray, place: int = 0) -> ScoreAttackView:
+        """Show the attack what it declares in `sees`, and nothing else; `place`: of the first attacker among all."""
         sees = attack.sees
         return ScoreAttackView(
             own=own,
             upper=self.span.upper if "upper" in sees else None,
             honest_mean=float(chosen(self.true, ~self._byzantine).mean()) if "honest_mean" in sees else None,
             normals=normals if "normals" in sees else None,
+            honest=self._honest(own.shape[1], place) if "honest" in sees else None,
+            quantiles=np.sort(chosen(self.true, ~self._byzantine), axis=None) if "quantiles" in sees else None,
         )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from tests.calibrate.federation import draw
 
 from prism_fcp.calibrate import RANGES, SCORE_ATTACKS, ScoreAttackView, Span, histogram, keep_all, known_count, mad
@@ -9,7 +10,10 @@ from prism_fcp.errors import SettingError
 from prism_fcp.types import Choice
 
 OWN = np.array([[0.5, 1.0], [0.25, 2.0]])
-VIEW = ScoreAttackView(own=OWN, upper=4.0, honest_mean=0.7, normals=np.array([[-2.0, 1.0], [0.0, -1.0]]))
+VIEW = ScoreAttackView(
+    own=OWN, upper=4.0, honest_mean=0.7, normals=np.array([[-2.0, 1.0], [0.0, -1.0]]),
+    honest=np.array([[0.5, 0.9], [0.3, 1.1], [0.6, 0.8]]), quantiles=np.array([0.3, 0.5, 0.6, 0.8, 0.9, 1.1]),
+)  # fmt: skip
 
 
 def test_golden() -> None:
@@ -38,7 +42,10 @@ def test_an_attack_is_content_with_what_it_declares(name: str) -> None:
 
 
 def test_scores_keep_their_type() -> None:
-    view = ScoreAttackView(OWN.astype(np.float32), 4.0, 0.7, np.zeros((2, 2), dtype=np.float32))
+    honest = VIEW.honest.astype(np.float32)
+    view = ScoreAttackView(
+        OWN.astype(np.float32), 4.0, 0.7, np.zeros((2, 2), dtype=np.float32), honest, np.sort(honest, axis=None)
+    )
     assert {SCORE_ATTACKS[name]().forge(view).dtype for name in SCORE_ATTACKS} == {np.dtype(np.float32)}
 
 
@@ -81,6 +88,44 @@ def test_clipping_gives_the_random_attack_away_and_reflecting_hides_it() -> None
     assert 20 <= found["reflect"] <= 90
 
 
+def test_whispering_attacks_golden() -> None:
+    def forge(name: str, **options: object) -> list[list[float]]:
+        return Choice(name, options).build(SCORE_ATTACKS, "score attack").forge(VIEW).tolist()
+
+    assert forge("partial", fraction=0.5) == [[0, 1], [0, 2]]
+    assert forge("partial", fraction=0.5, multiple=10) == [[7, 1], [7, 2]]
+    assert forge("partial", fraction=0.0) == OWN.tolist()
+    # medians .75 and 1.125: what lies above is stretched to .75 + 2·.25 and 1.125 + 2·.875
+    assert forge("tail", factor=2.0, above=0.5) == [[0.5, 1.25], [0.25, 2.875]]
+    assert forge("copy") == [[0.5, 0.9], [0.3, 1.1]]
+    assert forge("copy", factor=2.0) == [[1.0, 1.8], [0.6, 2.2]]
+
+
+def test_copies_start_over_when_there_are_fewer_honest_clients() -> None:
+    view = ScoreAttackView(np.zeros((3, 1)), honest=np.array([[1.0], [2.0]]))
+    assert SCORE_ATTACKS["copy"]().forge(view).tolist() == [[1], [2], [1]]
+
+
+@pytest.mark.parametrize("shape", [3.5, 8.0])
+@pytest.mark.statistical
+def test_colluders_of_a_beta_federation_are_exactly_beta(shape: float) -> None:
+    """Kolmogorov-Smirnov with 20,000 draws at one fixed seed; a false alarm has probability 0.001."""
+    rng = np.random.default_rng(3)
+    exact = stats.beta(2, 5).ppf((np.arange(1 << 16) + 0.5) / (1 << 16))
+    view = ScoreAttackView(np.zeros((20, 1000)), normals=rng.standard_normal((20, 1000)), quantiles=exact)
+    reported = SCORE_ATTACKS["collusion"](shape=shape).forge(view).ravel()
+    assert stats.kstest(reported, stats.beta(2, shape).cdf).pvalue > 0.001
+
+
+def test_colluders_move_the_quantile_to_their_own_side_and_one_shape_is_honest() -> None:
+    rng = np.random.default_rng(4)
+    honest = np.sort(np.abs(rng.standard_normal(50_000)))
+    view = ScoreAttackView(np.zeros((1, 50_000)), normals=rng.standard_normal((1, 50_000)), quantiles=honest)
+    at = [np.quantile(SCORE_ATTACKS["collusion"](shape=b).forge(view), 0.9) for b in (3.5, 5.0, 8.0)]
+    assert at[0] > at[1] > at[2]
+    assert at[1] == pytest.approx(np.quantile(honest, 0.9), rel=0.02)
+
+
 @pytest.mark.parametrize("name", ["efficiency", "coverage"])
 def test_constant_attacks_are_found_in_full(name: str) -> None:
     for seed in range(5):
@@ -115,6 +160,12 @@ def test_the_range_trap() -> None:
         ("coverage", {"multiple": 0.0}, "multiple=0.0; must be positive"),
         ("random", {"sd": -1.0}, "sd=-1.0"),
         ("random", {"fold": "reflct"}, "did you mean 'reflect'"),
+        ("collusion", {"shape": 0.0}, r"shape=0.0; must lie in \[0.1, 1000\], 5 being honest"),
+        ("partial", {"fraction": 1.5}, r"fraction=1.5; must lie in \[0, 1\]"),
+        ("partial", {"multiple": -1.0}, "multiple=-1.0; must be 0 or more"),
+        ("tail", {"factor": -1.0}, "factor=-1.0; must be 0 or more"),
+        ("tail", {"above": 2.0}, r"above=2.0; a quantile's level must lie in \[0, 1\]"),
+        ("copy", {"factor": -2.0}, "factor=-2.0; must be 0 or more"),
         ("randm", {}, "did you mean 'random'"),
         ("random", {"sigma": 1.0}, "has no option 'sigma'"),
     ],

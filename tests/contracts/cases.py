@@ -161,14 +161,23 @@ FILTER_ROWS = {
     "cautious": {},
     "estimated_count": {"method": "gap"},
     "down_weight": {},
+    "ordered": {"suspects": 3},
+    "mixture": {"suspects": 3},
+    "vigilant": {"suspects": 3},
 }
 RANGE_ROWS = {"max": {"factor": 1.5}, "high_quantile": {"level": 0.9}, "median_mad": {}, "overflow": {}}
-# name -> options, what three scores become when the honest mean is 2, the range 5 and the normals -3, 0, 1
+# name -> options, what three scores become when the honest mean is 2, the range 5, the normals -3, 0, 1, the honest
+# scores 1, 2, 3 and their quantiles 1, 2, 3 too
 SCORE_ATTACK_ROWS = {
     "none": ({}, [1.0, 2.0, 4.0]),
     "efficiency": ({}, [0.0, 0.0, 0.0]),
     "coverage": ({"multiple": 10}, [20.0, 20.0, 20.0]),
     "random": ({"sd": 0.5}, [0.0, 2.0, 4.5]),
+    # shape 5 is honest: the normals' levels .00135, .5 and .8413 are read off 1, 2, 3 at 1/6, 1/2, 5/6
+    "collusion": ({"shape": 5.0}, [1.0, 2.0, 3.0]),
+    "partial": ({"fraction": 1 / 3, "multiple": 4.0}, [8.0, 2.0, 4.0]),
+    "tail": ({"above": 0.5, "factor": 3.0}, [1.0, 2.0, 8.0]),
+    "copy": ({"factor": 2.0}, [2.0, 4.0, 6.0]),
 }
 # name -> scores of predictions 1.5, 1, 0.5 for targets 1, -2, 0.5
 SCORE_ROWS = {"absolute_residual": [0.5, 3.0, 0.0]}

@@ -72,7 +72,10 @@ def test_score_attacks_by_hand(name, row):
     options, expected = row
     attack = SCORE_ATTACKS[name](**options)
     own = np.array([[1.0, 2.0, 4.0]])
-    everything = {"upper": 5.0, "honest_mean": 2.0, "normals": np.array([[-3.0, 0.0, 1.0]])}
+    everything = {
+        "upper": 5.0, "honest_mean": 2.0, "normals": np.array([[-3.0, 0.0, 1.0]]),
+        "honest": np.array([[1.0, 2.0, 3.0]]), "quantiles": np.array([1.0, 2.0, 3.0]),
+    }  # fmt: skip
     view = ScoreAttackView(own=own, **{key: value for key, value in everything.items() if key in attack.sees})
     np.testing.assert_allclose(attack.forge(view), [expected])
     np.testing.assert_array_equal(own, [[1.0, 2.0, 4.0]])  # what the attacker holds is left alone

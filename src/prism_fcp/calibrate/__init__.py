@@ -21,7 +21,9 @@ from prism_fcp.calibrate.guard import Guard, guard, own_radii
 from prism_fcp.calibrate.histogram import characterize, histogram
 from prism_fcp.calibrate.judgement import Filter, FilterContext, Judgement
 from prism_fcp.calibrate.likeness import Difference, explain_difference
+from prism_fcp.calibrate.mixture import mixture
 from prism_fcp.calibrate.model_hash import model_hash
+from prism_fcp.calibrate.ordered import ordered
 from prism_fcp.calibrate.quantile import (
     ClippedScoresWarning,
     TooFewScoresWarning,
@@ -40,6 +42,7 @@ from prism_fcp.calibrate.spec import CalibrationSpec
 from prism_fcp.calibrate.summary import ClientSummary, summarize
 from prism_fcp.calibrate.tails import effective_size
 from prism_fcp.calibrate.trust import Trust
+from prism_fcp.calibrate.vigilant import vigilant
 from prism_fcp.calibrate.wire import decode, encode, sign
 
 __all__ = [
@@ -96,7 +99,9 @@ __all__ = [
     "keep_all",
     "known_count",
     "mad",
+    "mixture",
     "model_hash",
+    "ordered",
     "normalised_residual",
     "own_radii",
     "pooled_quantile",
@@ -104,5 +109,6 @@ __all__ = [
     "sign",
     "summarize",
     "tdigest_quantile",
+    "vigilant",
     "worst_case",
 ]

@@ -3,12 +3,16 @@
 A factory returns a `ScoreAttack`; its `forge` turns a view into the reported scores. Reports are not clipped here:
 the server's range does that. `sees` declares what an attack must be given beside its own scores, so nobody draws
 normals, or computes what honest clients hold, for an attacker that does not use it.
+
+The paper's three shout. The others whisper: colluders near the honest, a poisoned part, a stretched tail, a copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from math import erf, sqrt
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -18,6 +22,7 @@ from prism_fcp.types import FloatArray, T
 
 Fold: TypeAlias = Literal["clip", "reflect"]
 MOST: Final = 1e15  # strengths beyond it only overflow float32
+HONEST_SHAPE: Final = 5.0  # colluders think of honest scores as Beta(2, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +33,15 @@ class ScoreAttackView:
     upper: float | None = None  # the range R_max the server announced
     honest_mean: float | None = None  # mean score of the honest clients
     normals: FloatArray | None = None  # (b, n) standard normals: the attack's randomness
+    honest: FloatArray | None = None  # the honest clients' scores (h, n)
+    quantiles: FloatArray | None = None  # (m,) ascending: quantiles of the honest clients' mixture at (i + 1/2)/m
 
 
 class ScoreAttack(NamedTuple):
     """A calibration attack: the reported scores are `forge(view)`, of the shape of `view.own`."""
 
     name: str
-    sees: frozenset[str]  # subset of {"upper", "honest_mean", "normals"}
+    sees: frozenset[str]  # the view's parts it needs beside `own`
     forge: Callable[[ScoreAttackView], FloatArray]
 
 
@@ -101,11 +108,81 @@ def random(sd: float = 0.5, fold: Fold = "clip") -> ScoreAttack:
     return ScoreAttack("random", frozenset({"normals"}), forge)
 
 
+def collusion(shape: float = 3.5) -> ScoreAttack:
+    """Report draws of a distribution near the honest one, the same for all colluders: Beta(2, shape) for Beta(2, 5).
+
+    Where honest scores have another distribution, with quantiles Q, a draw x of Beta(2, shape) becomes Q(F(x)), F being
+    the distribution function of Beta(2, 5). A shape below 5 makes intervals grow, one above makes them shrink.
+    """
+    need_number("score attack 'collusion': shape", shape)
+    if not 0.1 <= shape <= 1000:
+        raise SettingError(f"score attack 'collusion': shape={shape}; must lie in [0.1, 1000], 5 being honest")
+
+    def forge(view: ScoreAttackView) -> FloatArray:
+        levels = _warped(_normal_cdf(_given(view.normals, "normals")), shape)
+        table = _given(view.quantiles, "quantiles")
+        drawn = np.interp(levels, (np.arange(len(table)) + 0.5) / len(table), table)
+        return np.asarray(drawn, dtype=view.own.dtype)
+
+    return ScoreAttack("collusion", frozenset({"normals", "quantiles"}), forge)
+
+
+def partial(fraction: float = 0.3, multiple: float = 0.0) -> ScoreAttack:
+    """Replace this fraction of one's own scores by `multiple` times the honest mean; the others stay true."""
+    need_number("score attack 'partial': fraction", fraction)
+    need_number("score attack 'partial': multiple", multiple)
+    if not 0 <= fraction <= 1:
+        raise SettingError(f"score attack 'partial': fraction={fraction}; must lie in [0, 1]")
+    if not 0 <= multiple <= MOST:
+        raise SettingError(f"score attack 'partial': multiple={multiple}; must be 0 or more, and at most {MOST:g}")
+
+    def forge(view: ScoreAttackView) -> FloatArray:
+        reported = view.own.copy()
+        lie = multiple * _given(view.honest_mean, "honest_mean") if multiple else 0.0
+        reported[:, : round(fraction * view.own.shape[1])] = lie
+        return reported
+
+    return ScoreAttack("partial", frozenset({"honest_mean"} if multiple else ()), forge)
+
+
+def tail(factor: float = 3.0, above: float = 0.8) -> ScoreAttack:
+    """Stretch one's own scores above one's own quantile `above`, q, to q + factor·(score - q); the bulk stays true."""
+    need_number("score attack 'tail': factor", factor)
+    need_number("score attack 'tail': above", above)
+    if not 0 <= factor <= MOST:
+        raise SettingError(f"score attack 'tail': factor={factor}; must be 0 or more, and at most {MOST:g}")
+    if not 0 <= above <= 1:
+        raise SettingError(f"score attack 'tail': above={above}; a quantile's level must lie in [0, 1]")
+
+    def forge(view: ScoreAttackView) -> FloatArray:
+        start = np.quantile(view.own, above, axis=1, keepdims=True).astype(view.own.dtype)
+        return np.where(view.own > start, start + view.own.dtype.type(factor) * (view.own - start), view.own)
+
+    return ScoreAttack("tail", frozenset(), forge)
+
+
+def copy(factor: float = 1.0) -> ScoreAttack:
+    """Report an honest client's scores, each attacker another one's while there are enough, times `factor`."""
+    need_number("score attack 'copy': factor", factor)
+    if not 0 <= factor <= MOST:
+        raise SettingError(f"score attack 'copy': factor={factor}; must be 0 or more, and at most {MOST:g}")
+
+    def forge(view: ScoreAttackView) -> FloatArray:
+        honest = _given(view.honest, "honest")
+        return view.own.dtype.type(factor) * honest[np.arange(len(view.own)) % len(honest)]
+
+    return ScoreAttack("copy", frozenset({"honest"}), forge)
+
+
 SCORE_ATTACKS: Final[dict[str, Callable[..., ScoreAttack]]] = {
     "none": none,
     "efficiency": efficiency,
     "coverage": coverage,
     "random": random,
+    "collusion": collusion,
+    "partial": partial,
+    "tail": tail,
+    "copy": copy,
 }  # a user's own joins by assignment
 
 
@@ -113,3 +190,21 @@ def _given(value: T | None, name: str) -> T:
     if value is None:
         raise SettingError(f"score attack: the view lacks {name!r}; hand over everything the attack's `sees` names")
     return value
+
+
+def _normal_cdf(normals: FloatArray) -> FloatArray:
+    flat = [0.5 * (1 + erf(z / sqrt(2))) for z in np.ravel(normals).tolist()]
+    return np.array(flat).reshape(np.shape(normals))
+
+
+def _warped(uniforms: FloatArray, shape: float) -> FloatArray:
+    """Turn uniforms into F(x), x their quantiles under Beta(2, shape) and F the distribution function of Beta(2, 5)."""
+    levels, honest = _beta_table(shape)
+    return np.interp(uniforms, levels, honest)
+
+
+@lru_cache(maxsize=16)
+def _beta_table(shape: float) -> tuple[FloatArray, FloatArray]:
+    """Return both distribution functions on one fine grid: 1 - (1 - x)^b (1 + b x) is that of Beta(2, b)."""
+    x = np.linspace(0, 1, 100_001)
+    return 1 - (1 - x) ** shape * (1 + shape * x), 1 - (1 - x) ** HONEST_SHAPE * (1 + HONEST_SHAPE * x)

@@ -17,7 +17,10 @@ import numpy as np
 from prism_fcp.calibrate.cautious import cautious
 from prism_fcp.calibrate.distance import centre_and_spread, farthest_scores, median_distances
 from prism_fcp.calibrate.judgement import Filter, FilterContext, Judgement, Shares
+from prism_fcp.calibrate.mixture import mixture
+from prism_fcp.calibrate.ordered import ordered
 from prism_fcp.calibrate.span import NORMAL_SCALE
+from prism_fcp.calibrate.vigilant import vigilant
 from prism_fcp.errors import SettingError, did_you_mean, need_number
 from prism_fcp.types import IntArray
 
@@ -143,6 +146,9 @@ FILTERS: Final[dict[str, Callable[..., Filter]]] = {
     "mad": mad,
     "estimated_count": estimated_count,
     "down_weight": down_weight,
+    "ordered": ordered,
+    "mixture": mixture,
+    "vigilant": vigilant,
 }  # a user's own joins by assignment
 
 

@@ -185,7 +185,7 @@ def _prepared(experiments: Sequence[Experiment], options: Namespace, file: Path 
 
 
 def check_target(
-    target: str | None, folders: Sequence[Path], sources: Sequence[Path], kept: Sequence[str] = ()
+    target: str | None, folders: Sequence[Path], sources: Sequence[Path] = (), kept: Sequence[str] = ()
 ) -> None:
     """Refuse to write JSON over the experiment itself, a file that results are kept in, or what is no file."""
     if target is None or target == "-":
@@ -289,4 +289,14 @@ def show_warning(
     print(f"prism-fcp: warning: {message}", file=sys.stderr)
 
 
-COMMANDS = {"demo": demo, "reproduce": reproduce, "compare": compare, "list": catalogue, "plan": plan}
+def gauntlet(options: Namespace) -> int:
+    """Run one of the gauntlet's matrices."""
+    from prism_fcp.lab.calibration_commands import run_calibration
+
+    return {"calibration": run_calibration}[options.matrix](options)
+
+
+COMMANDS = {
+    "demo": demo, "reproduce": reproduce, "compare": compare, "list": catalogue, "plan": plan,
+    "gauntlet": gauntlet,
+}  # fmt: skip

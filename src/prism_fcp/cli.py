@@ -31,6 +31,7 @@ EPILOG = """examples, on simulated federations:
   prism-fcp run --example > my.toml                an experiment of your own: edit it, then
   prism-fcp run my.toml
   prism-fcp compare results --check                ours beside the paper's, nothing recomputed
+  prism-fcp gauntlet                               protocols against attacks, regime by regime
 
 examples, calibrating a model of your own by files:
   prism-fcp spec --title "length of stay" --model model.bin -o spec.json       the agreement, for every site
@@ -120,6 +121,9 @@ def _dispatch(arguments: list[str]) -> int:
     else:
         from prism_fcp.lab.commands import COMMANDS  # the method and its tables, only now
 
+        if options.command == "gauntlet":
+            from prism_fcp.lab.gauntlet_command import COMMANDS
+
     return COMMANDS[options.command](options)
 
 
@@ -166,6 +170,22 @@ def _parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     )
     compare.add_argument("--check", action="store_true", help="exit 3 if a row that should reproduce does not")
     compare.add_argument("--json", metavar="FILE", help="write the comparison as JSON (- for standard output)")
+
+    gauntlet = commands.add_parser(
+        "gauntlet", help="regimes x training attacks x protocols: which way of training holds", **style,
+        epilog="examples:\n  prism-fcp gauntlet\n  prism-fcp gauntlet --regime slow --attack push --trials 100\n"
+        "  prism-fcp gauntlet --plugin mine.py --attack mine",
+    )  # fmt: skip
+    gauntlet.add_argument("--full", action="store_true", help="every regime, attack and protocol, not the core subset")
+    gauntlet.add_argument("--list", action="store_true", help="print the names there are, and stop")
+    for name in ("regime", "attack", "protocol"):
+        gauntlet.add_argument(f"--{name}", action="append", metavar="NAME", help=f"this {name} only; may be repeated")
+    gauntlet.add_argument("--plugin", action="append", metavar="FILE.py", help="code of your own that registers more")
+    gauntlet.add_argument("--trials", type=_whole, help="trials a cell (default 20)")
+    gauntlet.add_argument("--seed", type=_whole, help="seed of everything random (default 1)")
+    gauntlet.add_argument("--jobs", type=_whole, help="trials side by side (default: one a core); changes no number")
+    gauntlet.add_argument("--fresh", action="store_true", help="forget finished trials and start over")
+    _add_output(gauntlet)
 
     catalogue = commands.add_parser("list", help="the experiments there are", **style)
     catalogue.add_argument("--json", nargs="?", const="-", metavar="FILE", help="as JSON (to FILE, or standard output)")

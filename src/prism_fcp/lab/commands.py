@@ -100,6 +100,9 @@ def _run_all(experiments: Sequence[Experiment], options: Namespace, file: Path |
             comparison, _, files, missing = _compute(experiment, options)
             comparisons.append(comparison)
             tables.show(comparison, out, files)
+            for method in experiment.setup.methods:
+                if method.why:
+                    out.print(f"{method.name}: {method.why}", highlight=False)
             if missing:
                 out.print(missing)
     _write_json(comparisons, options.json)

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +58,18 @@ _STYLE: Final[dict[Any, Any]] = {
 
 def draw(comparison: Comparison, clients: Sequence[ClientView], kinds: Sequence[str], folder: Path) -> list[Path]:
     """Draw each kind into `folder`, twice: PNG and SVG. One that cannot be drawn is a warning, not an error."""
+    paths: list[Path] = []
+    for kind in kinds:
+        paths += save(partial(_fill, kind, comparison, clients), folder / kind)
+    return paths
+
+
+def _fill(kind: str, comparison: Comparison, clients: Sequence[ClientView], figure: Any) -> None:
+    PLOTS[kind](figure, comparison, clients)
+
+
+def save(fill: Callable[[Any], None], stem: Path, size: tuple[float, float] | None = None) -> list[Path]:
+    """Fill an empty figure and write it as STEM.png and STEM.svg; where that fails, warn and write neither."""
     with _quietly():
         try:
             with _without("MPLBACKEND"):  # no picture needs a backend, and a bad name would stop the import
@@ -69,31 +82,27 @@ def draw(comparison: Comparison, clients: Sequence[ClientView], kinds: Sequence[
             ) from error
         # A user's own matplotlibrc must not change the pictures; the backend is left alone, no picture needs one.
         plain = {key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith("backend")}
-        paths, failed = [], []
-        for kind in kinds:
-            drawn = {}
-            try:
-                with matplotlib.rc_context(plain | _STYLE):
-                    figure = Figure(layout="constrained")
-                    FigureCanvasAgg(figure)
-                    PLOTS[kind](figure, comparison, clients)
-                    for suffix, options in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
-                        picture = memory.BytesIO()
-                        figure.savefig(picture, format=suffix, **options)
-                        drawn[folder / f"{kind}.{suffix}"] = picture.getvalue()
-            except Exception as error:  # the numbers are computed and saved: a picture must not lose them
-                failed.append(
-                    f"picture {kind!r} cannot be drawn ({type(error).__name__}: {error}); tables are complete"
-                )
-                for suffix in ("png", "svg"):
-                    io.discard(folder / f"{kind}.{suffix}")  # an earlier run's would be taken for this one's
-                continue
+        drawn = {}
+        try:
+            with matplotlib.rc_context(plain | _STYLE):
+                figure = Figure(layout="constrained", figsize=size)
+                FigureCanvasAgg(figure)
+                fill(figure)
+                for suffix, options in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
+                    picture = memory.BytesIO()
+                    figure.savefig(picture, format=suffix, **options)
+                    drawn[stem.with_name(f"{stem.name}.{suffix}")] = picture.getvalue()
+        except Exception as error:  # the numbers are computed and saved: a picture must not lose them
+            failed = f"picture {stem.name!r} cannot be drawn ({type(error).__name__}: {error}); tables are complete"
+            for suffix in ("png", "svg"):
+                io.discard(stem.with_name(f"{stem.name}.{suffix}"))  # an earlier run's would be taken for this one's
+        else:
+            failed = ""
             for path, content in drawn.items():
                 io.write_bytes(path, content)
-                paths.append(path)
-    for told in failed:
-        warnings.warn(told, stacklevel=2)
-    return paths
+    if failed:
+        warnings.warn(failed, stacklevel=3)
+    return [] if failed else list(drawn)
 
 
 @contextmanager

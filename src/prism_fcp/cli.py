@@ -32,6 +32,7 @@ EPILOG = """examples, on simulated federations:
   prism-fcp run my.toml
   prism-fcp compare results --check                ours beside the paper's, nothing recomputed
   prism-fcp plan --share 0.3                       width, bytes, rounds and step size before training
+  prism-fcp gauntlet                               protocols against attacks, regime by regime
   prism-fcp gauntlet calibration                   score attacks against filters, in a few minutes
 
 examples, data of your own:
@@ -135,9 +136,10 @@ def _dispatch(arguments: list[str]) -> int:
         from prism_fcp.exchange.commands import COMMANDS
     elif options.command == "run":
         from prism_fcp.own.commands import COMMANDS
+    elif options.command == "gauntlet":
+        from prism_fcp.lab.gauntlet_command import COMMANDS
     else:
         from prism_fcp.lab.commands import COMMANDS  # the method and its tables, only now
-
     return COMMANDS[options.command](options)
 
 
@@ -201,9 +203,16 @@ def _parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
 
     gauntlet = commands.add_parser(
         "gauntlet", help="attacks against defences, every one against every other", **style,
-        epilog="example:\n  prism-fcp gauntlet calibration --regime beta-50 --attack 'collude 3.5' --trials 50",
+        epilog="examples:\n  prism-fcp gauntlet                              regimes x training attacks x protocols\n"
+        "  prism-fcp gauntlet --regime slow --attack push --trials 100\n"
+        "  prism-fcp gauntlet --plugin mine.py --attack mine\n"
+        "  prism-fcp gauntlet calibration                  calibration attacks x filters\n"
+        "  prism-fcp gauntlet calibration --regime beta-50 --attack 'collude 3.5' --trials 50",
     )  # fmt: skip
-    gauntlet.add_argument("matrix", choices=("calibration",), help="calibration: score attacks against filters")
+    gauntlet.add_argument(
+        "matrix", nargs="?", choices=("training", "calibration"), default="training",
+        help="training (default): attacks against protocols; calibration: score attacks against filters",
+    )  # fmt: skip
     _add_matrix(gauntlet)
     _add_output(gauntlet)
     add_commands(commands.add_parser, style)
@@ -255,9 +264,12 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_matrix(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--full", action="store_true", help="every regime, strength and filter, not the core alone")
-    for name in ("regime", "attack", "filter"):
-        text = f"only this {name}, by its name in the table or the registry; may be repeated"
+    parser.add_argument(
+        "--full", action="store_true", help="every regime, attack and protocol or filter, not the core alone"
+    )
+    parser.add_argument("--list", action="store_true", help="print the names there are, and stop (training)")
+    for name, where in (("regime", ""), ("attack", ""), ("protocol", " (training)"), ("filter", " (calibration)")):
+        text = f"only this {name}, by its name in the table or the registry; may be repeated{where}"
         parser.add_argument(f"--{name}", action="append", metavar="NAME", help=text)
     text = "a file or module that registers attacks, filters or regimes of your own; may be repeated"
     parser.add_argument("--plugin", action="append", metavar="FILE.py", help=text)

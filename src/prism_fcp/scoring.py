@@ -205,7 +205,7 @@ def scoring_models(result: Trained | None, model: str, population: Clients) -> F
     """Return the model (K, D) each client scores with: its own, the global one, or, untrained, the best there is."""
     shape = (len(population.byzantine), len(population.truth))
     if result is None:
-        return np.broadcast_to(population.oracle() if isinstance(population, ClientData) else population.truth, shape)
+        return np.broadcast_to(population.oracle(), shape)
     return result.local_models if model == "local" else np.broadcast_to(result.global_model, shape)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from prism_fcp.data.synthetic import Population, SyntheticLinear
 from prism_fcp.errors import SettingError, did_you_mean, need_number
 from prism_fcp.tables import TableData
 from prism_fcp.train.loop import check_arms
-from prism_fcp.train.settings import Arm, Federation
+from prism_fcp.train.protocol import Known
+from prism_fcp.train.protocol import protocol as protocol_of
+from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice
 
 MOST_ENTRIES: Final = 500_000_000
@@ -71,10 +74,47 @@ class Method:
     filter: Choice  # a bare name will do
     scoring_model: ScoringModel = "local"
     bins: int | None = None  # of this row's histograms; None: the calibration's
+    why: str = field(default="", compare=False)  # what a protocol chose, and why
 
     def __post_init__(self) -> None:
         """Take a filter by its name."""
         object.__setattr__(self, "filter", Choice.of(self.filter, "filter"))
+
+    @classmethod
+    def of(
+        cls,
+        protocol: str,
+        population: SyntheticLinear | TableData,
+        federation: Federation,
+        masks: Masks,
+        *,
+        name: str = "",
+        filter: Choice | str = "cautious",
+        overrides: Mapping[str, Any] | None = None,
+    ) -> Method:
+        """Return a row whose training is a protocol's: `default` chooses and says why in `why`, `paper` is Algorithm 1.
+
+        Of `masks` only how many coordinates or layers travel is used. `overrides` replaces the arm's settings by name.
+
+        >>> law, size = SyntheticLinear(), Federation()
+        >>> Method.of("default", law, size, Masks(num_shared=10)).why[:4]
+        'stay'
+        """
+        made = protocol_of(protocol, known_of(population, federation, masks))
+        arm = replace(made.arm, **(overrides or {}))
+        return cls(
+            name=name or protocol, arm=arm, filter=Choice.of(filter, "filter"), scoring_model=made.scoring_model,
+            why=made.why,
+        )  # fmt: skip
+
+
+def known_of(population: SyntheticLinear | TableData, federation: Federation, masks: Masks) -> Known:
+    """Return what is known of a federation before training."""
+    if isinstance(population, TableData):
+        linear = population.model.name == "linear"
+        return Known.of(federation, masks, samples=population.samples, linear=linear)
+    spread = (population.variances[0] + population.variances[1]) / 2
+    return Known.of(federation, masks, input_variance=spread, samples=population.fixed_samples or None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -135,12 +135,52 @@ class Uploads:
         return Uploads(self.client_ids[keep], self.values[entry], self.coordinates[entry], offsets, self.previous)
 
 
+class Ledger(NamedTuple):
+    """What a rule with memory holds against clients, one entry each: who is left out, since when, and why."""
+
+    client_ids: IntArray
+    excluded: BoolArray  # is it left out now?
+    distance: FloatArray  # how far from the others, 1 being usual; nan: it never sent anything
+    limit: float  # the distance beyond which it is left out
+    aligned: FloatArray  # how far out it lies in the direction that most rows share, in spreads; nan: not judged
+    first_excluded: IntArray  # the first round it was left out in, 0: never
+    times_excluded: IntArray  # at how many looks it was
+    looks: int
+
+    def spread(self, num_clients: int) -> Ledger:
+        """Return the same with an entry for each of the clients 0..num_clients-1."""
+
+        def wide(values: Any, empty: Any) -> Any:
+            found = np.full(num_clients, empty, dtype=np.asarray(values).dtype)
+            found[self.client_ids] = values
+            return found
+
+        return Ledger(
+            np.arange(num_clients), wide(self.excluded, False), wide(self.distance, np.nan), self.limit,
+            wide(self.aligned, np.nan), wide(self.first_excluded, 0), wide(self.times_excluded, 0), self.looks,
+        )  # fmt: skip
+
+    def reasons(self) -> dict[int, str]:
+        """Return a sentence for each client that was ever left out."""
+        told = {}
+        for k in np.flatnonzero(self.times_excluded):
+            now = "left out" if self.excluded[k] else "back in"
+            told[int(self.client_ids[k])] = (
+                f"client {self.client_ids[k]}: {now}; its averaged uploads lie {self.distance[k]:.3g} times as far "
+                f"from the others' as usual, limit {self.limit:.3g}, and {self.aligned[k]:.3g} spreads out in the "
+                f"direction most rows share; left out at {self.times_excluded[k]} of {self.looks} looks, first in "
+                f"round {self.first_excluded[k]}"
+            )
+        return told
+
+
 class RuleInfo(NamedTuple):
     """What a rule tells about one round; never needed by its next step."""
 
     refused: dict[int, str]  # client id -> why its upload was not used
     selected: tuple[int, ...] = ()  # client ids a selecting rule kept
     weakened: str | None = None  # why the rule could not do all it promises: fewer uploads than its settings need
+    ledger: Ledger | None = None  # of a rule that remembers clients
 
 
 class Rule(NamedTuple):
@@ -158,7 +198,7 @@ class Rule(NamedTuple):
     uses_rng: bool = True
 
 
-SEES: Final = ("honest", "masks", "normals")
+SEES: Final = ("honest", "masks", "normals", "truth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +215,21 @@ class AttackView:
     honest_ids: IntArray | None = None  # "honest": who they are (h,)
     masks: BoolArray | None = None  # "masks": the attackers' upload masks (b, D)
     honest_masks: BoolArray | None = None  # "masks": the honest participants' (h, D)
+    truth: FloatArray | None = None  # "truth": the true model (D,), which no real attacker knows
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateAttack:
-    """A training attack: with `probability` a selected Byzantine client uploads `forge(view)`, masked."""
+    """A training attack: with `probability` a selected Byzantine client uploads `forge(view)`, masked.
+
+    One on the data multiplies the targets that Byzantine clients learn from by `target_factor`, in every round.
+    """
 
     name: str
     probability: float
     sees: frozenset[str]  # subset of `SEES`
     forge: Callable[[AttackView], FloatArray]
+    target_factor: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse what is no probability, and a part of the view that does not exist."""

@@ -35,13 +35,14 @@ def test_exactly_m_units_travel(masks, trial, n):
     for dealt in (deck(trial).upload(masks, n, CLIENTS), deck(trial).download(masks, n, CLIENTS)):
         assert dealt.shape == (len(CLIENTS), DIMENSION) and dealt.dtype == np.bool_
         starts = np.cumsum((0, *masks.layers))[:-1] if masks.layers else np.arange(DIMENSION)
-        shared = DIMENSION if dealt.all() else masks.num_shared
+        shared = DIMENSION if dealt.all() else masks.num_shared if dealt.any() else 0
         units = dealt[:, starts]
         assert (units.sum(axis=1) == (len(units.T) if dealt.all() else shared)).all()
         if masks.layers:
             assert (dealt == np.repeat(units, masks.layers, axis=1)).all(), "a layer travels whole or not at all"
     if masks.download == "full":
         assert dealt.all()
+    assert dealt.any() == (masks.download != "never")
 
 
 @every_mask

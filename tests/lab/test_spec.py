@@ -135,9 +135,18 @@ def test_the_example_shows_every_key_and_loads() -> None:
     head = {f.name for f in dataclasses.fields(Experiment)} - {"setup", "attack_labels", "method_labels", "resolved"}
     assert head <= set(document)
     keys = {key for row in document["methods"] for key in row}
-    assert keys == {"method", "variant", "training", "rule", "filter", "scoring_model", "share"} | {
-        field.name for field in dataclasses.fields(Masks)
-    }
+    assert keys == {
+        "method",
+        "variant",
+        "training",
+        "rule",
+        "filter",
+        "scoring_model",
+        "share",
+        "protocol",
+        "mixing",
+        "averaging",
+    } | {field.name for field in dataclasses.fields(Masks)}
     assert {field.name for field in dataclasses.fields(Setup)} <= {"population", "federation", "calibration", *document}
     assert experiment.explain == 2
 
@@ -173,3 +182,27 @@ def test_published_values_belong_to_rows_there_are() -> None:
 
 def test_errors_are_ours() -> None:
     assert issubclass(SettingError, PrismError) and SettingError.code == 2
+
+
+def test_a_protocol_fills_a_row_and_keys_override_it() -> None:
+    document = tomllib.loads(example())
+    row = {"method": "D", "protocol": "default", "num_shared": 5}
+    made = {}
+    for name, change in {
+        "stay": {}, "follow": {"fixed_samples": 12}, "mixed": {"fixed_samples": 12, "mixing": 0.25, "rule": "median"},
+    }.items():  # fmt: skip
+        law = {key: value for key, value in change.items() if key == "fixed_samples"}
+        own = {key: value for key, value in change.items() if key != "fixed_samples"}
+        federation = {**document["federation"], "rounds": 2000, "window": 200}
+        population = {**document["population"], **law}
+        changed = {**document, "population": population, "federation": federation, "methods": [{**row, **own}]}
+        experiment = parse(changed, "here")
+        (made[name],) = experiment.setup.methods
+        again = parse({**experiment.resolved}, "again")
+        assert again.setup.methods[0].arm == made[name].arm, "the resolved experiment says the same"
+    assert made["stay"].why.startswith("stay: ") and made["stay"].arm.masks.download == "never"
+    assert made["stay"].scoring_model == made["follow"].scoring_model == "global"
+    assert made["follow"].why.startswith("follow: 12 samples") and made["follow"].arm.masks.download == "previous"
+    assert made["mixed"].arm.mixing == 0.25 and made["mixed"].arm.rule.name == "median"
+    with pytest.raises(SettingError, match=r"unknown protocol 'defalt'; did you mean 'default'"):
+        parse({**document, "methods": [{**row, "protocol": "defalt"}]}, "here")

@@ -28,6 +28,8 @@ class Population:
     variances: FloatArray  # (K,)
     noise_variances: FloatArray  # (K,)
     byzantine: BoolArray  # (K,)
+    fixed_samples: int = 0  # how many samples a client has, round after round the same; 0: a new one each round
+    own_truths: FloatArray | None = None  # (K, D), where each client's own truth lies off the common one
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not speak of the same clients: a compiled kernel would read past them."""
@@ -43,7 +45,23 @@ class Population:
     def targets(self, inputs: FloatArray, normals: FloatArray) -> FloatArray:
         """Return y (..., K) for inputs (..., K, D) and standard normals (..., K)."""
         noise = np.sqrt(self.noise_variances).astype(normals.dtype)
+        if self.own_truths is not None:
+            told: FloatArray = np.einsum("...kd,kd->...k", inputs, self.own_truths.astype(inputs.dtype))
+            return told + noise * normals
         return inputs @ self.truth.astype(inputs.dtype) + noise * normals
+
+    def oracle(self) -> FloatArray:
+        """Return the best single model (D,): the truth, or what has the least squared error over honest clients."""
+        if self.own_truths is None:
+            return self.truth
+        moments, wanted = np.zeros((len(self.truth),) * 2), np.zeros(len(self.truth))
+        honest = ~self.byzantine
+        for mean, variance, own in zip(
+            self.means[honest], self.variances[honest], self.own_truths[honest], strict=True
+        ):
+            second = variance * np.eye(len(self.truth)) + mean**2
+            moments, wanted = moments + second, wanted + second @ own
+        return np.asarray(np.linalg.solve(moments, wanted))
 
     def input_energy(self) -> FloatArray:
         """Return E||x||^2 = tr R_k of every client (K,)."""
@@ -69,6 +87,8 @@ class SyntheticLinear:
     means: tuple[float, float] = (-0.1, 0.1)
     variances: tuple[float, float] = (0.2, 1.2)
     noise_variances: tuple[float, float] = (0.005, 0.025)
+    fixed_samples: int = 0  # of one client, learned from again and again; 0: a new one each round
+    truth_spread: float = 0.0  # how far, in norm, a client's own truth lies from the common one
 
     def __post_init__(self) -> None:
         """Refuse ranges no population can be drawn from."""
@@ -89,6 +109,12 @@ class SyntheticLinear:
                 f"variances=[{self.variances[0]}, {self.variances[1]}]; a feature of zero variance carries nothing: "
                 "variances must be positive"
             )
+        need_number("fixed_samples", self.fixed_samples, integer=True)
+        need_number("truth_spread", self.truth_spread)
+        if self.fixed_samples < 0:
+            raise SettingError(f"fixed_samples={self.fixed_samples}; must be 0 (new ones each round) or more")
+        if not 0 <= self.truth_spread <= MOST:
+            raise SettingError(f"truth_spread={self.truth_spread}; must lie in 0..{MOST:g}")
         if self.noise_variances[0] < 0:
             raise SettingError(f"noise_variances start at {self.noise_variances[0]}; they must not be negative")
 
@@ -108,13 +134,15 @@ class SyntheticLinear:
         rng = streams.generator(streams.child(key, Role.POPULATION))
         truth = rng.standard_normal(dimension)
         byzantine = streams.subset(streams.child(key, Role.BYZANTINE), num_clients, num_byzantine)
+        truth = truth / np.linalg.norm(truth)
+        means, variances = rng.uniform(*self.means, num_clients), rng.uniform(*self.variances, num_clients)
+        noise_variances = rng.uniform(*self.noise_variances, num_clients)
+        own = None
+        if self.truth_spread:  # drawn last: the rest of the population is the same with and without
+            own = rng.standard_normal((num_clients, dimension))
+            own = truth + self.truth_spread * own / np.linalg.norm(own, axis=1, keepdims=True)
         return Population(
-            key=key,
-            truth=truth / np.linalg.norm(truth),
-            means=rng.uniform(*self.means, num_clients),
-            variances=rng.uniform(*self.variances, num_clients),
-            noise_variances=rng.uniform(*self.noise_variances, num_clients),
-            byzantine=byzantine,
+            key, truth, means, variances, noise_variances, byzantine, fixed_samples=self.fixed_samples, own_truths=own
         )
 
 
@@ -124,7 +152,7 @@ def residuals_by_law(population: Population, models: FloatArray, normals: FloatA
     For Gaussian inputs y - w.x is Gaussian with mean m_k * sum(e) and variance s_k^2 * ||e||^2 + noise, e = truth - w:
     a score depends on its input only through x.e, so the input need not be drawn.
     """
-    error = population.truth - models
+    error = (population.truth if population.own_truths is None else population.own_truths) - models
     centre = population.means * error.sum(axis=1)
     spread = np.sqrt(population.variances * np.square(error).sum(axis=1) + population.noise_variances)
     residuals: FloatArray = np.abs(

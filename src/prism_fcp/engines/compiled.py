@@ -17,13 +17,14 @@ from prism_fcp.engines.encode import check_known, encode_arms, encode_attack
 from prism_fcp.kernels import codes
 from prism_fcp.kernels.deal import Arms, Clients, Plan, Supplied
 from prism_fcp.kernels.normals import normals
+from prism_fcp.kernels.table import Tables
 from prism_fcp.kernels.training import State, play
 from prism_fcp.kernels.words import LANES
 from prism_fcp.streams import Role
 from prism_fcp.train.aggregate.lift import LARGEST
 from prism_fcp.train.loop import CHECK_EVERY, Draws, Stream, Trained, check_arms, check_shapes, deviation_limit
 from prism_fcp.train.settings import Arm, Federation
-from prism_fcp.types import FloatArray
+from prism_fcp.types import FloatArray, Ledger
 
 STRETCH_BYTES = 4_000_000  # samples made outside the kernel are handed over in stretches of rounds of about this size
 
@@ -38,21 +39,24 @@ def train(population: Stream, federation: Federation, arms: Sequence[Arm], draws
     check_known(federation, arms)
     width = -(-federation.dimension // LANES) * LANES
     clients = _clients(population, federation, width)
-    tables = Arms(*encode_arms(arms, federation.dimension))
+    tables = Arms(*encode_arms(arms, federation.dimension, federation.rounds))
     state = State(
         models=np.zeros((len(arms), width), np.float32),
         locals=np.zeros((federation.num_clients, len(arms), width), np.float32),
         sums=np.zeros((len(arms), 4)),
         counts=np.zeros((len(arms), codes.COUNTS), np.int64),
+        averaged=np.zeros((len(arms), width)),
+        usual=np.full(len(arms), np.nan),
+        tables=_tables(int(tables.table[:, codes.SLOT].max()) + 1, federation.num_clients, width),
     )
     plan = _plan(population, federation)
     for first, last, supplied in _stretches(population, federation, draws):
         play(plan, clients, tables, supplied, first, last, state)
-    return [_finish(state, a, federation) for a in range(len(arms))]
+    return [_finish(state, a, tables, federation) for a in range(len(arms))]
 
 
 def _plan(population: Stream, federation: Federation) -> Plan:
-    code, probability, strength = encode_attack(federation.attack)
+    attack = encode_attack(federation.attack)
     return Plan(
         key=np.uint64(population.key),
         dimension=federation.dimension,
@@ -64,9 +68,13 @@ def _plan(population: Stream, federation: Federation) -> Plan:
         largest=np.float32(LARGEST),
         step_size=np.float32(federation.step_size),
         idle_learning=bool(federation.idle_learning),
-        attack=code,
-        probability=float(probability),
-        strength=np.float32(strength),
+        attack=attack.code,
+        probability=float(attack.probability),
+        strength=np.float32(attack.strength),
+        exact_strength=float(attack.strength),
+        asleep=attack.asleep,
+        target_factor=np.float32(attack.target_factor),
+        fixed_samples=_fixed_samples(population),
     )
 
 
@@ -76,13 +84,18 @@ def _clients(population: Stream, federation: Federation, width: int) -> Clients:
     byzantine = np.array(population.byzantine, np.bool_)
     if not isinstance(population, Population):  # its samples are made outside the kernel
         nothing = np.zeros(0, np.float32)
-        return Clients(truth, nothing, nothing, nothing, byzantine)
+        return Clients(truth, nothing, nothing, nothing, byzantine, nothing.reshape(0, 0))
+    own = np.zeros((0, 0), np.float32)
+    if population.own_truths is not None:
+        own = np.zeros((federation.num_clients, width), np.float32)
+        own[:, : federation.dimension] = population.own_truths
     return Clients(
         truth,
         _plain(population.means),
         _plain(np.sqrt(population.variances)),
         _plain(np.sqrt(population.noise_variances)),
         byzantine,
+        own,
     )
 
 
@@ -93,14 +106,15 @@ def _stretches(population: Stream, federation: Federation, draws: Draws | None) 
         yield 1, rounds, Supplied(np.zeros((0, *shape), np.float32), np.zeros((0, 0), np.float32), _no_rows(shape))
         return
     step = max(1, STRETCH_BYTES // (4 * math.prod(shape)))
+    held = _fixed_samples(population) or rounds
     for first in range(1, rounds + 1, step):
         last = min(rounds, first + step - 1)
         if draws is None:
-            made = [_own_normals(population, n, shape) for n in range(first, last + 1)]
+            made = [_own_normals(population, 1 + (n - 1) % held, shape) for n in range(first, last + 1)]
             inputs = population.inputs(np.stack([m[0] for m in made]))
             targets = population.targets(inputs, np.stack([m[1] for m in made]))
         else:
-            part = slice(first - 1, last)
+            part = np.arange(first - 1, last) % held
             inputs = population.inputs(draws.inputs[part].astype(np.float32))
             targets = population.targets(inputs, draws.noise[part].astype(np.float32))
         rows = _no_rows(shape) if draws is None else draws.perturbations[first - 1 : last]
@@ -115,6 +129,38 @@ def _own_normals(population: Stream, n: int, shape: tuple[int, int]) -> tuple[Fl
     return drawn[:cells].reshape(shape), drawn[cells : cells + shape[0]]
 
 
+def _fixed_samples(population: Stream) -> int:
+    return int(getattr(population, "fixed_samples", 0))
+
+
+def _tables(count: int, num_clients: int, width: int) -> Tables:
+    values, clients = (count, num_clients, width), (count, num_clients)
+    return Tables(
+        average=np.zeros(values),
+        weight=np.zeros(values),
+        excluded=np.zeros(clients, np.bool_),
+        distance=np.full(clients, np.nan),
+        aligned=np.full(clients, np.nan),
+        first_excluded=np.zeros(clients, np.int64),
+        times_excluded=np.zeros(clients, np.int64),
+        limit=np.full(count, np.inf),
+        looks=np.zeros(count, np.int64),
+    )
+
+
+def _ledger(tables: Tables, t: int) -> Ledger:
+    return Ledger(
+        np.arange(tables.excluded.shape[1]),
+        tables.excluded[t].copy(),
+        tables.distance[t].copy(),
+        float(tables.limit[t]),
+        tables.aligned[t].copy(),
+        tables.first_excluded[t].copy(),
+        tables.times_excluded[t].copy(),
+        int(tables.looks[t]),
+    )
+
+
 def _no_rows(shape: tuple[int, int]) -> FloatArray:
     return np.zeros((0, *shape), np.float32)
 
@@ -123,12 +169,15 @@ def _plain(values: FloatArray) -> FloatArray:
     return np.array(values, np.float32, order="C")  # a copy: for a read-only array numba would compile once more
 
 
-def _finish(state: State, a: int, federation: Federation) -> Trained:
-    dimension = federation.dimension
+def _finish(state: State, a: int, arms: Arms, federation: Federation) -> Trained:
+    dimension, arm = federation.dimension, arms.table[a]
+    model, count = state.models[a, :dimension].copy(), federation.rounds + 1 - arm[codes.AVERAGED_FROM]
+    if count > 0 and arm[codes.EXCHANGE]:
+        model = (state.averaged[a, :dimension] / count).astype(np.float32)
     means = state.sums[a] / min(federation.window, federation.rounds)
     counts = state.counts[a]
     return Trained(
-        global_model=state.models[a, :dimension].copy(),
+        global_model=model,
         local_models=state.locals[:, a, :dimension].copy(),
         a_posteriori_mse=float(means[codes.A_POSTERIORI]),
         global_msd=float(means[codes.GLOBAL_MSD]),
@@ -139,4 +188,5 @@ def _finish(state: State, a: int, federation: Federation) -> Trained:
         refusals=int(counts[codes.REFUSALS]),
         weakened_rounds=int(counts[codes.WEAKENED]),
         diverged_at=int(counts[codes.DIVERGED_AT]) or None,
+        ledger=_ledger(state.tables, arm[codes.SLOT]) if arm[codes.SLOT] >= 0 else None,
     )

@@ -38,7 +38,11 @@ class Plan(NamedTuple):
     idle_learning: bool
     attack: int
     probability: float
-    strength: np.float32  # standard deviation of the Gaussian attack, z of codes.ALIE
+    strength: np.float32  # standard deviation of the Gaussian attack, z of codes.ALIE, ...
+    exact_strength: float  # the same, before it is rounded
+    asleep: int  # rounds in which a shift does not happen yet
+    target_factor: np.float32  # of what Byzantine clients learn from
+    fixed_samples: int  # how many samples a client has; 0: a new one each round
 
 
 class Clients(NamedTuple):
@@ -49,6 +53,7 @@ class Clients(NamedTuple):
     spreads: NDArray[np.float32]  # (K,)
     noises: NDArray[np.float32]  # (K,)
     byzantine: NDArray[np.bool_]  # (K,)
+    own_truths: NDArray[np.float32]  # (K, width), or none: all clients share the truth
 
 
 class Arms(NamedTuple):
@@ -57,6 +62,7 @@ class Arms(NamedTuple):
     table: NDArray[np.int64]  # (A, codes.ARM_COLUMNS)
     decks: NDArray[np.int64]  # (Q, 3)
     unit_of: NDArray[np.int64]  # (Q, D): the unit (coordinate or layer) of each coordinate
+    numbers: NDArray[np.float64]  # (A, codes.NUMBERS)
 
 
 class Supplied(NamedTuple):
@@ -70,6 +76,14 @@ class Supplied(NamedTuple):
 @inlined
 def draw_samples(plan, clients, supplied, n, first, half, inside, normals, x, y):
     """Fill x (K, width) and y (K,) with round n's samples: `population.inputs` and `population.targets`."""
+    _draw_samples(plan, clients, supplied, n, first, half, inside, normals, x, y)
+    if plan.target_factor != np.float32(1):
+        for k in range(len(y)):
+            y[k] = plan.target_factor * y[k] if clients.byzantine[k] else y[k]
+
+
+@inlined
+def _draw_samples(plan, clients, supplied, n, first, half, inside, normals, x, y):
     num_clients, width = x.shape
     dimension = plan.dimension
     if len(supplied.inputs):
@@ -78,15 +92,20 @@ def draw_samples(plan, clients, supplied, n, first, half, inside, normals, x, y)
             for j in range(dimension):
                 x[k, j] = supplied.inputs[n - first, k, j]
         return
-    fill_normals(extend(extend(plan.key, _INPUTS), n), half, normals)
+    sample = n if plan.fixed_samples == 0 else 1 + (n - 1) % plan.fixed_samples
+    fill_normals(extend(extend(plan.key, _INPUTS), sample), half, normals)
     for k in range(num_clients):
         mean, spread = clients.means[k], clients.spreads[k]
         row = normals[k * dimension : k * dimension + width]  # an index the compiler sees is not negative
         for j in range(width):
             x[k, j] = (mean + spread * row[j]) * inside[j]
         target = np.float32(0)
-        for j in range(width):
-            target += x[k, j] * clients.truth[j]
+        if len(clients.own_truths):
+            for j in range(width):
+                target += x[k, j] * clients.own_truths[k, j]
+        else:
+            for j in range(width):
+                target += x[k, j] * clients.truth[j]
         y[k] = target + clients.noises[k] * normals[num_clients * dimension + k]
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from prism_fcp.kernels import codes, rules
 from prism_fcp.kernels._jit import inlined, kernel
 from prism_fcp.kernels.deal import NOBODY, draw_attackers, draw_participants, draw_ranks, draw_samples
+from prism_fcp.kernels.forge import forge, imitate, imitates
+from prism_fcp.kernels.table import Tables, consult, judge, keep_trusted, remember
 from prism_fcp.kernels.words import padded
 
 
@@ -21,11 +23,21 @@ class State(NamedTuple):
     locals: NDArray[np.float32]  # (K, A, width)
     sums: NDArray[np.float64]  # (A, 4)
     counts: NDArray[np.int64]  # (A, codes.COUNTS)
+    averaged: NDArray[np.float64]  # (A, width): sum of the global models that count in the average
+    usual: NDArray[np.float64]  # (A,): running median norm of an update; nan before the first
+    tables: Tables
 
 
 @inlined
-def _receive(local, model, a, selected, ranks, shared):
-    """Equal `local[selected] = where(down, previous, local[selected])`."""
+def _receive(local, model, a, selected, ranks, shared, mixing):
+    """Equal `local[selected] = where(down, previous, local[selected])`, or a step towards it."""
+    if mixing != np.float32(1):
+        for i in range(len(selected)):
+            k = selected[i]
+            for j in range(local.shape[2]):
+                theirs, own = model[a, j], local[k, a, j]
+                local[k, a, j] = own + mixing * (theirs - own) if ranks[i, j] < shared else own
+        return
     for i in range(len(selected)):
         k = selected[i]
         for j in range(local.shape[2]):
@@ -46,50 +58,10 @@ def _learn(local, k, a, x, y, step_size):
 
 
 @inlined
-def _imitate(clients, local, a, selected, z, forged):
-    """Write ALIE's upload, `honest.mean(axis=0) - z * honest.std(axis=0)`; return whether any were honest."""
-    width = local.shape[2]
-    honest = 0
-    for i in range(len(selected)):
-        honest += not clients.byzantine[selected[i]]
-    if honest == 0:
-        return False
-    count = np.float32(honest)
-    for j in range(width):
-        forged[0, j] = np.float32(0)
-        forged[1, j] = np.float32(0)
-    for i in range(len(selected)):
-        if not clients.byzantine[selected[i]]:
-            for j in range(width):
-                forged[0, j] += local[selected[i], a, j] / count
-    for i in range(len(selected)):
-        if not clients.byzantine[selected[i]]:
-            for j in range(width):
-                difference = local[selected[i], a, j] - forged[0, j]
-                forged[1, j] += difference * difference
-    for j in range(width):
-        forged[0, j] -= z * np.sqrt(forged[1, j] / count)
-    return True
-
-
-@inlined
-def _forge(plan, state, a, i, k, perturbations, ranks, shared, forged, rows, n):
-    """Overwrite row n by what client k, the i-th participant, forges; return the energy it adds where it is sent."""
-    width = rows.shape[1]
-    for j in range(width):
-        rows[n, j] = forged[0, j] if plan.attack == codes.ALIE else rows[n, j] + plan.strength * perturbations[i, j]
-    energy = 0.0
-    for j in range(width):
-        added = np.float64(rows[n, j] - state.locals[k, a, j])
-        energy += added * added if ranks[i, j] < shared else 0.0
-    return energy
-
-
-@inlined
-def _upload(plan, clients, state, a, selected, acting, perturbations, ranks, shared, forged, rows, sent):
+def _upload(plan, clients, state, a, number, selected, acting, perturbations, ranks, shared, forged, rows, sent, owner):
     """Fill rows and sent with the uploads the server admits, and return how many; a NaN or a huge value is refused."""
     width = rows.shape[1]
-    asked, imitates = False, False
+    asked, known = False, False
     n = 0
     for i in range(len(selected)):
         k = selected[i]
@@ -97,12 +69,30 @@ def _upload(plan, clients, state, a, selected, acting, perturbations, ranks, sha
             rows[n, j] = state.locals[k, a, j]
         if acting[i]:
             state.counts[a, codes.INJECTIONS] += 1
-            if plan.attack == codes.ALIE and not asked:
-                asked, imitates = True, _imitate(clients, state.locals, a, selected, plan.strength, forged)
-            if plan.attack == codes.GAUSSIAN or imitates:
-                state.sums[a, codes.ENERGY] += _forge(
-                    plan, state, a, i, k, perturbations, ranks, shared, forged, rows, n
+            if imitates(plan.attack) and not asked:
+                asked = True
+                known = imitate(
+                    plan.attack, plan.strength, clients.byzantine, state.locals, a, selected, state.models[a], forged
                 )
+            if known or not imitates(plan.attack):
+                own = state.locals[k, a]
+                forge(
+                    plan,
+                    number,
+                    own,
+                    state.models[a],
+                    clients.truth,
+                    perturbations[i],
+                    ranks[i],
+                    shared,
+                    forged,
+                    rows[n],
+                )
+                energy = 0.0
+                for j in range(width):
+                    added = np.float64(rows[n, j] - own[j])
+                    energy += added * added if ranks[i, j] < shared else 0.0
+                state.sums[a, codes.ENERGY] += energy
         coordinates, broken = np.int32(0), np.int32(0)
         for j in range(width):
             given = ranks[i, j] < shared
@@ -112,11 +102,42 @@ def _upload(plan, clients, state, a, selected, acting, perturbations, ranks, sha
             broken = np.int32(broken + np.int32(given & (not abs(value) <= plan.largest)))
             rows[n, j] = value if given else kept
         state.counts[a, codes.COORDINATES] += coordinates
+        owner[n] = k
         if broken == 0:
             n += 1
         else:
             state.counts[a, codes.REFUSALS] += 1
     return n
+
+
+@inlined
+def _clip(factor, rows, previous, a, n, usual, norms):
+    """Shrink the changes of the n rows to `factor` times the running median norm, as `clipped_median` does."""
+    width = rows.shape[1]
+    for i in range(n):
+        total = 0.0
+        for j in range(width):
+            change = np.float64(rows[i, j] - previous[a, j])
+            total += change * change
+        norms[i] = np.sqrt(total)
+    now = np.median(norms[:n])
+    usual[a] = now if np.isnan(usual[a]) else usual[a] * (1 + codes.CLIP_RATE * np.sign(now - usual[a]))
+    for i in range(n):
+        if norms[i] > factor * usual[a]:
+            shrink = np.float32(factor * usual[a] / norms[i])
+            for j in range(width):
+                rows[i, j] = previous[a, j] + shrink * (rows[i, j] - previous[a, j])
+
+
+@inlined
+def _remember(arm, numbers, tables, n, dimension, rows, sent, owner, admitted):
+    """Put the round into the arm's table, and look at the clients when it is time; return this round's weight."""
+    t, gain = arm[codes.SLOT], np.float64(n) ** numbers[codes.POWER]
+    remember(tables, t, rows, sent, owner, admitted, gain)
+    first, cutoff = arm[codes.FIRST_LOOK], numbers[codes.CUTOFF]
+    if cutoff > 0 and n >= first and (n - first) % arm[codes.EVERY] == 0:
+        judge(tables, t, n, cutoff, numbers[codes.ALIGNED], dimension)
+    return gain
 
 
 @inlined
@@ -138,7 +159,7 @@ def _aggregate(arm, rows, sent, n, previous, a, ordered, count, start, squared, 
 
 
 @inlined
-def _measure(state, a, exchange, selected, place, ranks, shared, before, truth, x, y):
+def _measure(state, a, exchange, selected, place, ranks, shared, mixing, before, truth, x, y):
     """Add one steady round to the arm's sums; `before` is the model the clients received."""
     num_clients, width = x.shape
     after, deviation, total = 0.0, 0.0, np.float32(0)
@@ -153,6 +174,11 @@ def _measure(state, a, exchange, selected, place, ranks, shared, before, truth, 
             for j in range(width):
                 theirs, own = before[j], state.locals[k, a, j]
                 guess += (theirs if ranks[place[k], j] < shared else own) * x[k, j]
+            if mixing != np.float32(1):
+                guess = np.float32(0)
+                for j in range(width):
+                    theirs, own = before[j], state.locals[k, a, j]
+                    guess += (own + mixing * (theirs - own) if ranks[place[k], j] < shared else own) * x[k, j]
         error = np.float64(y[k] - guess)
         after += error * error
         deviation += np.float64(distance)
@@ -210,6 +236,7 @@ def play(plan, clients, arms, supplied, first, last, state):
     count, start = np.empty(width, np.int32), np.empty(width, np.int32)
     squared = np.zeros((chosen, padded(chosen)), np.float64)
     scores = np.empty(chosen, np.float64)
+    owner, values, weights = np.empty(chosen, np.int64), np.empty(num_clients), np.empty(num_clients)
     forged, before, fresh = np.zeros((2, width), np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
 
     for n in range(first, last + 1):
@@ -221,8 +248,8 @@ def play(plan, clients, arms, supplied, first, last, state):
         for a in range(num_arms):
             arm = arms.table[a]
             if state.counts[a, codes.DIVERGED_AT] == 0 and arm[codes.EXCHANGE] != 0:
-                shared = np.int32(arm[codes.NUM_SHARED])
-                _receive(state.locals, state.models, a, selected, ranks[arm[codes.DOWNLOAD]], shared)
+                shared, mixing = np.int32(arm[codes.DOWN_SHARED]), np.float32(arms.numbers[a, codes.MIXING])
+                _receive(state.locals, state.models, a, selected, ranks[arm[codes.DOWNLOAD]], shared, mixing)
         for k in range(num_clients):
             if plan.idle_learning or place[k] >= 0:
                 for a in range(num_arms):
@@ -238,14 +265,30 @@ def play(plan, clients, arms, supplied, first, last, state):
             if exchange:
                 deck = ranks[arm[codes.UPLOAD]]
                 admitted = _upload(
-                    plan, clients, state, a, selected, acting, perturbations, deck, shared, forged, rows, sent
+                    plan, clients, state, a, n, selected, acting, perturbations, deck, shared, forged, rows, sent, owner
                 )
                 state.counts[a, codes.WEAKENED] += admitted < arm[codes.LEAST]
-                _aggregate(arm, rows, sent, admitted, state.models, a, ordered, count, start, squared, scores, fresh)
+                if arm[codes.SLOT] >= 0:
+                    gain = _remember(arm, arms.numbers[a], state.tables, n, plan.dimension, rows, sent, owner, admitted)
+                    if arm[codes.RULE] == codes.TABLE:
+                        consult(state.tables, arm[codes.SLOT], sent, admitted, gain, values, weights, state.models[a])
+                    else:
+                        admitted = keep_trusted(state.tables, arm[codes.SLOT], rows, sent, owner, admitted)
+                if arm[codes.RULE] != codes.TABLE:
+                    if arms.numbers[a, codes.CLIP] > 0 and admitted > 0:
+                        _clip(arms.numbers[a, codes.CLIP], rows, state.models, a, admitted, state.usual, scores)
+                    _aggregate(
+                        arm, rows, sent, admitted, state.models, a, ordered, count, start, squared, scores, fresh
+                    )
+                if n >= arm[codes.AVERAGED_FROM]:
+                    for j in range(width):
+                        state.averaged[a, j] += np.float64(state.models[a, j])
             if n > plan.rounds - plan.window:
+                down, mixing = np.int32(arm[codes.DOWN_SHARED]), np.float32(arms.numbers[a, codes.MIXING])
                 _measure(
-                    state, a, exchange, selected, place, ranks[arm[codes.DOWNLOAD]], shared, before, clients.truth, x, y
-                )
+                    state, a, exchange, selected, place, ranks[arm[codes.DOWNLOAD]], down, mixing, before,
+                    clients.truth, x, y,
+                )  # fmt: skip
             if n % plan.check_every == 0 or n == plan.rounds:
                 if _has_diverged(state, a, clients.truth, plan.deviation_limit):
                     state.counts[a, codes.DIVERGED_AT] = n

@@ -109,6 +109,9 @@ def _run_all(experiments: Sequence[Experiment], options: Namespace, file: Path |
             comparison, _, files, missing = _compute(experiment, options)
             comparisons.append(comparison)
             tables.show(comparison, out, files)
+            for method in experiment.setup.methods:
+                if method.why:
+                    out.print(f"{method.name}: {method.why}", highlight=False)
             if missing:
                 out.print(missing)
     _write_json(comparisons, options.json)
@@ -289,14 +292,4 @@ def show_warning(
     print(f"prism-fcp: warning: {message}", file=sys.stderr)
 
 
-def gauntlet(options: Namespace) -> int:
-    """Run one of the gauntlet's matrices."""
-    from prism_fcp.lab.calibration_commands import run_calibration
-
-    return {"calibration": run_calibration}[options.matrix](options)
-
-
-COMMANDS = {
-    "demo": demo, "reproduce": reproduce, "compare": compare, "list": catalogue, "plan": plan,
-    "gauntlet": gauntlet,
-}  # fmt: skip
+COMMANDS = {"demo": demo, "reproduce": reproduce, "compare": compare, "list": catalogue, "plan": plan}

@@ -31,8 +31,8 @@ Training: TypeAlias = Literal["federated", "local", "oracle"]
 _HEAD: Final = ("name", "title", "description", "plugins", "figures", "trials", "seed", "explain", "predict_samples")
 _TABLES: Final = ("population", "data", "federation", "calibration", "attacks", "methods")
 _METHOD_KEYS: Final = (
-    "method", "variant", "training", "share", "num_shared", "layers", "coordination", "download", "rule", "filter",
-    "scoring_model", "bins",
+    "method", "variant", "training", "protocol", "share", "num_shared", "layers", "coordination", "download", "rule",
+    "mixing", "averaging", "filter", "scoring_model", "bins",
 )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def parse(document: Mapping[str, Any], where: str) -> Experiment:
     checks.within(head, federation, calibration, where)
     attacks = [_attack(table, at) for table, at in _rows(document, "attacks", where)]
     layers = tuple(layer.size for layer in population.learner().layers) if isinstance(population, TableData) else ()
-    methods = [_method(table, federation.dimension, layers, at) for table, at in _rows(document, "methods", where)]
+    methods = [_method(table, population, federation, layers, at) for table, at in _rows(document, "methods", where)]
     _check_distinct([str(label) for label, _ in attacks], f"{where} [[attacks]]")
     _check_distinct([method.name for _, method in methods], f"{where} [[methods]]")
     setup = Setup(
@@ -219,36 +219,63 @@ def _attack(table: Mapping[str, Any], where: str) -> tuple[Label, Choice]:
     return Label(name=texts["label"] or name, variant=texts["variant"]), made
 
 
-def _method(table: Mapping[str, Any], dimension: int, layers: tuple[int, ...], where: str) -> tuple[Label, Method]:
+def _method(
+    table: Mapping[str, Any],
+    population: SyntheticLinear | TableData,
+    federation: Federation,
+    layers: tuple[int, ...],
+    where: str,
+) -> tuple[Label, Method]:
+    dimension = federation.dimension
     check_keys(table, _METHOD_KEYS, where)
     texts = {key: convert(table.get(key, ""), str, f"{where}: {key}") for key in ("method", "variant")}
     if not texts["method"]:
         raise SettingError(f"{where}: method is missing; give the row a name: method = ...")
     training = convert(table.get("training", "federated"), Training, f"{where}: training")
-    exchanged = ("share", "num_shared", "layers", "coordination", "download", "rule")
+    exchanged = (
+        "protocol", "share", "num_shared", "layers", "coordination", "download", "rule", "mixing", "averaging",
+    )  # fmt: skip
     if training != "federated":
         for key in exchanged:
             if key in table:
                 raise SettingError(f"{where}: {key} has no meaning with training = {training!r}; leave it out")
     arm: Arm | None = None
-    share = 0.0
+    share, why, scores_with = 0.0, "", "local"
     if training == "federated":
         if table.get("layers") == "model":
             table = {**table, "layers": list(layers)}
         masks = _masks(table, dimension, where)
-        arm = Arm(masks=masks, rule=choice(table.get("rule", "mean"), RULES, "rule", f"{where}: rule"))
+        told: dict[str, Any] = {
+            key: convert(table[key], float, f"{where}: {key}") for key in ("mixing", "averaging") if key in table
+        }
+        if "rule" in table or "protocol" not in table:
+            told["rule"] = choice(table.get("rule", "mean"), RULES, "rule", f"{where}: rule")
+        try:
+            if "protocol" in table:
+                name = convert(table["protocol"], str, f"{where}: protocol")
+                chosen = Method.of(name, population, federation, masks, overrides=told)
+                travel = {key: getattr(masks, key) for key in ("coordination", "download") if key in table}
+                made = chosen.arm or Arm(masks=masks)  # a protocol always has one
+                whole = choice(plain(made.rule), RULES, "rule", f"{where}: rule")  # every default written out
+                arm, why = replace(made, masks=replace(made.masks, **travel), rule=whole), chosen.why
+                scores_with = chosen.scoring_model
+            else:
+                arm = Arm(masks=masks, **told)
+        except SettingError as error:
+            raise SettingError(f"{where}: {error}") from error
         share = masks.expected_coordinates(dimension) / dimension
     elif training == "local":
         arm = Arm(masks=Masks(num_shared=dimension), exchange=False)
     label = Label(name=texts["method"], variant=texts["variant"], share=share)
     name = f"{label.name} {told_share(share)}" if training == "federated" else label.name
-    scoring = convert(table.get("scoring_model", "local"), ScoringModel, f"{where}: scoring_model")
+    scoring = convert(table.get("scoring_model", scores_with), ScoringModel, f"{where}: scoring_model")
     return label, Method(
         name=f"{name}, {label.variant}" if label.variant else name,
         arm=arm,
         filter=choice(table.get("filter", "keep_all"), FILTERS, "filter", f"{where}: filter"),
         scoring_model=scoring,
         bins=convert(table["bins"], int, f"{where}: bins") if "bins" in table else None,
+        why=why,
     )
 
 
@@ -277,9 +304,11 @@ def _masks(table: Mapping[str, Any], dimension: int, where: str) -> Masks:
 
 def _resolved_method(label: Label, method: Method) -> dict[str, Any]:
     training: Training = "oracle" if method.arm is None else "federated" if method.arm.exchange else "local"
-    row = {"method": label.name, "variant": label.variant, "training": training}
+    row: dict[str, Any] = {"method": label.name, "variant": label.variant, "training": training}
     if method.arm is not None and method.arm.exchange:
         row |= {**plain(method.arm.masks), "rule": plain(method.arm.rule)}
+        if method.arm.mixing != 1 or method.arm.averaging:  # what most rows do without is not written out
+            row |= {"mixing": method.arm.mixing, "averaging": method.arm.averaging}
     told = {**row, "filter": plain(method.filter), "scoring_model": method.scoring_model}
     return told if method.bins is None else {**told, "bins": method.bins}
 

@@ -20,7 +20,7 @@ from prism_fcp.train.attack import UPDATE_ATTACKS
 from prism_fcp.train.round import Round, aggregate, descend, learn, receive, upload
 from prism_fcp.train.settings import Arm, Federation
 from prism_fcp.train.sharing import MaskDeck, hits, participants
-from prism_fcp.types import BoolArray, FloatArray, Model, Rule, UpdateAttack
+from prism_fcp.types import BoolArray, FloatArray, Ledger, Model, Rule, UpdateAttack
 
 CHECK_EVERY: Final = 50  # rounds between looks for divergence
 # Training has diverged where some model is this many times farther from the truth, squared, than a model of zeros is
@@ -128,6 +128,7 @@ class Trained:
     refusals: int  # uploads a rule refused
     weakened_rounds: int  # rounds whose admitted uploads were fewer than the rule's settings need
     diverged_at: int | None  # the round at which divergence was seen; everything above is then meaningless
+    ledger: Ledger | None = None  # whom a rule with memory left out, when and why; an entry for each client
 
     @property
     def bytes_up_per_round(self) -> float:
@@ -152,6 +153,8 @@ class _Progress:
     refusals: int = 0
     weakened: int = 0
     diverged_at: int | None = None
+    ledger: Ledger | None = None
+    averaged: FloatArray | None = None  # sum of the global models that count in the average, in float64
 
 
 def check_arms(federation: Federation, arms: Sequence[Arm]) -> None:
@@ -187,6 +190,15 @@ def check_shapes(population: Clients, federation: Federation, draws: Draws | Non
                 raise SettingError(f"draws.{name} has shape {found_shape}; the federation's settings need {shape}")
 
 
+def check_attack(attack: UpdateAttack, population: Clients) -> None:
+    """Raise `SettingError` for an attack that needs what this population does not have."""
+    if "truth" in attack.sees and isinstance(population, Batches):
+        raise SettingError(
+            f"training attack {attack.name!r} knows the true model, and clients with rows of a table have none; "
+            "choose another attack"
+        )
+
+
 def deviation_limit(truth: FloatArray) -> float:
     """Return the squared distance from the truth beyond which a model has diverged."""
     return DIVERGED * max(1.0, float(np.square(truth, dtype=np.float64).sum()))
@@ -208,6 +220,7 @@ def train_readable(
     attack = federation.attack.build(UPDATE_ATTACKS, "training attack")
     shape = (federation.num_clients, federation.dimension)
     deck, truth = MaskDeck(population.key, federation.dimension), population.truth.astype(dtype)
+    check_attack(attack, population)
     runs = []
     holding = population if isinstance(population, Batches) else None
     learner = holding.model if holding else None
@@ -241,8 +254,10 @@ def _data(
 
         return batches
     stream, shape = population, (federation.num_clients, federation.dimension)
+    held: int = getattr(population, "fixed_samples", 0)
 
     def samples(n: int) -> tuple[FloatArray, FloatArray]:
+        n = 1 + (n - 1) % held if held else n  # a client that holds few samples goes through them again and again
         if draws is None:
             normals = _normals(streams.child(stream.key, Role.INPUTS, n), (shape[0], shape[1] + 1))
             normals = normals.astype(dtype, copy=False)
@@ -277,6 +292,9 @@ def _rounds(
             drawn = [_normals(streams.child(parent, k), shape[1:]) for k in selected[attacking]]
             perturbations = np.array(drawn, dtype).reshape(-1, shape[1])
         inputs, targets = dealt(n)
+        if attack.target_factor != 1:
+            targets = targets.copy()
+            targets[population.byzantine] *= targets.dtype.type(attack.target_factor)
         steady = n > federation.rounds - federation.window
         rule_key = streams.child(key, Role.RULE, n)
         yield Round(n, selected, honest, attacking, perturbations, inputs, targets, rule_key, steady)
@@ -301,7 +319,7 @@ def _play_round(
     if arm.exchange:
         down = deck.download(arm.masks, now.number, who)
         held = run.local.copy()
-        held[who] = receive(held[who], previous, down)
+        held[who] = receive(held[who], previous, down, arm.mixing)
 
     if learner is None:
         run.local = learn(held, now, federation.step_size, federation.idle_learning)
@@ -310,7 +328,7 @@ def _play_round(
 
     if arm.exchange:
         clean, sent = run.local[who], deck.upload(arm.masks, now.number, who)
-        uploads = upload(clean, sent, previous, now, attack, arm.rule)
+        uploads = upload(clean, sent, previous, now, attack, arm.rule, truth)
         run.rule_state, run.model, info = aggregate(run.rule, run.rule_state, uploads, now.rule_key)
         run.coordinates += len(uploads.values)
         if now.attacking.any():
@@ -318,6 +336,9 @@ def _play_round(
             run.energy += float(np.square(uploads.values - clean[sent], dtype=np.float64).sum())
         run.refusals += len(info.refused)
         run.weakened += info.weakened is not None
+        run.ledger = info.ledger or run.ledger
+        if now.number >= arm.averaged_from(federation.rounds):
+            run.averaged = run.model.astype(np.float64) + (0 if run.averaged is None else run.averaged)
 
     if now.steady:
         run.sums += _measure(run, now, down, previous, truth, learner)
@@ -335,7 +356,7 @@ def _measure(
     blended = run.local
     if down is not None:
         blended = run.local.copy()
-        blended[now.selected] = receive(blended[now.selected], previous, down)
+        blended[now.selected] = receive(blended[now.selected], previous, down, run.arm.mixing)
     if learner is None:
         after = now.targets - np.einsum("kd,kd->k", blended, now.inputs)
     else:
@@ -354,8 +375,12 @@ def _has_diverged(run: _Progress, truth: FloatArray) -> bool:
 
 def _finish(run: _Progress, federation: Federation) -> Trained:
     a_posteriori, global_msd, local_msd = run.sums / min(federation.window, federation.rounds)
+    model = run.model
+    if run.averaged is not None:
+        count = federation.rounds + 1 - run.arm.averaged_from(federation.rounds)
+        model = (run.averaged / count).astype(model.dtype)
     return Trained(
-        global_model=run.model,
+        global_model=model,
         local_models=run.local,
         a_posteriori_mse=float(a_posteriori),
         global_msd=float(global_msd),
@@ -366,4 +391,5 @@ def _finish(run: _Progress, federation: Federation) -> Trained:
         refusals=run.refusals,
         weakened_rounds=run.weakened,
         diverged_at=run.diverged_at,
+        ledger=run.ledger.spread(federation.num_clients) if run.ledger else None,
     )

@@ -41,8 +41,10 @@ class Round(NamedTuple):
     steady: bool  # is it one of the last rounds, over which figures are averaged?
 
 
-def receive(local: FloatArray, model: FloatArray, down: BoolArray) -> FloatArray:
-    """Return the local models (n, D) with the coordinates of the mask `down` taken from the server's model."""
+def receive(local: FloatArray, model: FloatArray, down: BoolArray, mixing: float = 1.0) -> FloatArray:
+    """Return the local models (n, D), their coordinates of the mask `down` moved to, or towards, the server's model."""
+    if mixing != 1:
+        model = local + local.dtype.type(mixing) * (model - local)
     return np.where(down, model, local)
 
 
@@ -72,13 +74,19 @@ def descend(
 
 
 def upload(
-    local: FloatArray, sent: BoolArray, previous: FloatArray, now: Round, attack: UpdateAttack, rule: Choice
+    local: FloatArray,
+    sent: BoolArray,
+    previous: FloatArray,
+    now: Round,
+    attack: UpdateAttack,
+    rule: Choice,
+    truth: FloatArray | None = None,
 ) -> Uploads:
     """Return what the participants send of their models (n, D): the masked entries, forged by those who attack."""
     rows = local
     if now.attacking.any():
         rows = local.copy()
-        rows[now.attacking] = attack.forge(_view(local, sent, previous, now, attack, rule))
+        rows[now.attacking] = attack.forge(_view(local, sent, previous, now, attack, rule, truth))
     return Uploads.from_dense(now.selected, rows, sent, previous)
 
 
@@ -89,7 +97,13 @@ def aggregate(rule: Rule, state: Any, uploads: Uploads, key: int) -> tuple[Any, 
 
 
 def _view(
-    local: FloatArray, sent: BoolArray, previous: FloatArray, now: Round, attack: UpdateAttack, rule: Choice
+    local: FloatArray,
+    sent: BoolArray,
+    previous: FloatArray,
+    now: Round,
+    attack: UpdateAttack,
+    rule: Choice,
+    truth: FloatArray | None,
 ) -> AttackView:
     own, honest = now.attacking, now.honest
     told: dict[str, Any] = {}
@@ -99,4 +113,6 @@ def _view(
         told |= {"masks": sent[own], "honest_masks": sent[honest]}
     if "normals" in attack.sees:
         told |= {"normals": now.perturbations}
+    if "truth" in attack.sees:
+        told |= {"truth": truth}
     return AttackView(now.number, now.selected[own], local[own], previous, rule, **told)

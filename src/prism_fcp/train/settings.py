@@ -10,7 +10,7 @@ from prism_fcp.train.attack import UPDATE_ATTACKS
 from prism_fcp.types import Choice
 
 Coordination: TypeAlias = Literal["client", "common"]
-Download: TypeAlias = Literal["same", "previous", "independent", "full"]
+Download: TypeAlias = Literal["same", "previous", "independent", "full", "never"]
 MOST: Final = 2**31 - 1  # of anything that is counted
 COORDINATIONS: Final[tuple[str, ...]] = get_args(Coordination)
 DOWNLOADS: Final[tuple[str, ...]] = get_args(Download)
@@ -75,10 +75,22 @@ class Arm:
     masks: Masks
     rule: Choice = field(default_factory=lambda: Choice("mean"))  # a bare name will do
     exchange: bool = True
+    mixing: float = 1.0  # how far a download moves the local model: 1 replaces it
+    averaging: float = 0.0  # the global model kept at the end is the mean of its last such share of the rounds
 
     def __post_init__(self) -> None:
-        """Take a rule by its name."""
+        """Take a rule by its name, and refuse shares that are none."""
         object.__setattr__(self, "rule", Choice.of(self.rule, "rule"))
+        need_number("mixing", self.mixing)
+        if not 0 < self.mixing <= 1:
+            raise SettingError(f"mixing={self.mixing}; must lie in (0, 1]; a download that never comes is 'never'")
+        need_number("averaging", self.averaging)
+        if not 0 <= self.averaging <= 1:
+            raise SettingError(f"averaging={self.averaging}; must lie in [0, 1], a share of the rounds")
+
+    def averaged_from(self, rounds: int) -> int:
+        """Return the first round whose global model counts in the average; behind the last one: none is taken."""
+        return rounds + 1 - round(self.averaging * rounds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,7 +30,7 @@ class MaskDeck:
         return self._deal(masks, Role.UPLOAD_MASK, round_number, clients)
 
     def download(self, masks: Masks, round_number: int, clients: IntArray) -> BoolArray:
-        """Return the download masks (n, D): the upload's, the one before, an independent draw, or everything."""
+        """Return the download masks (n, D): the upload's, last round's, a draw of its own, all, nothing."""
         match masks.download:
             case "same":
                 return self._deal(masks, Role.UPLOAD_MASK, round_number, clients)
@@ -40,6 +40,8 @@ class MaskDeck:
                 return self._deal(masks, Role.DOWNLOAD_MASK, round_number, clients)
             case "full":
                 return np.ones((len(clients), self._dimension), dtype=np.bool_)
+            case "never":
+                return np.zeros((len(clients), self._dimension), dtype=np.bool_)
         raise SettingError(f"unknown download mask {masks.download!r}{did_you_mean(masks.download, DOWNLOADS)}")
 
     def _deal(self, masks: Masks, role: Role, round_number: int, clients: IntArray) -> BoolArray:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from prism_fcp.train.aggregate.clip import clipped_median
 from prism_fcp.train.aggregate.krum import krum, multi_krum
 from prism_fcp.train.aggregate.lift import packed, stateless
 from prism_fcp.train.aggregate.mean import mean, mean_of_sharers
 from prism_fcp.train.aggregate.order import median, trimmed_mean
+from prism_fcp.train.aggregate.table import table
 from prism_fcp.types import Rule
 
 RULES: dict[str, Callable[..., Rule]] = {
@@ -20,10 +22,13 @@ RULES: dict[str, Callable[..., Rule]] = {
     "trimmed_mean": trimmed_mean,
     "krum": krum,
     "multi_krum": multi_krum,
+    "clipped_median": clipped_median,
+    "table": table,
 }
 
 __all__ = [
     "RULES",
+    "clipped_median",
     "krum",
     "mean",
     "mean_of_sharers",
@@ -31,5 +36,6 @@ __all__ = [
     "multi_krum",
     "packed",
     "stateless",
+    "table",
     "trimmed_mean",
 ]

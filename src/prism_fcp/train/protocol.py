@@ -1,0 +1,161 @@
+"""Protocols: whole ways of training by name, and the choice between them from what is known beforehand.
+
+`paper` reproduces the tables. `stay` never downloads before the end: nothing a server sends can come back as a vote for
+itself. `follow` downloads, for clients that cannot learn the model alone. `default` takes one of the two and says why.
+The evidence is in docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from prism_fcp.errors import SettingError, did_you_mean, need_number
+from prism_fcp.train.settings import Arm, Federation, Masks
+from prism_fcp.types import Choice
+
+ENOUGH_LEARNING: Final = 8.0  # rounds x step size x input variance from which clients arrive on their own
+SAMPLES_A_PARAMETER: Final = 4.0  # below which a client overfits when it never hears of the others
+ENOUGH_DOWNLOADS: Final = 25.0  # of each coordinate, from which half a step towards the download arrives in time
+ALIGNED: Final = 4.0  # spreads in the common direction beyond which a row is left out
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """What can be known before training, and decides which protocol to use."""
+
+    num_shared: int  # M
+    dimension: int
+    rounds: int
+    step_size: float
+    participation: float  # share of the clients in a round
+    input_variance: float = 1.0  # of an input's entry, about its mean; 1 for standardised data
+    samples: int | None = None  # a client's own; None: new ones every round
+    idle_learning: bool = True
+    layers: tuple[int, ...] = ()
+    linear: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what nothing can be concluded from."""
+        need_number("input_variance", self.input_variance)
+        need_number("participation", self.participation)
+        if not self.input_variance > 0 or not 0 < self.participation <= 1:
+            raise SettingError(
+                f"input_variance={self.input_variance}, participation={self.participation}; the first must be "
+                "positive, the second in (0, 1]"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        federation: Federation,
+        masks: Masks,
+        *,
+        input_variance: float = 1.0,
+        samples: int | None = None,
+        linear: bool = True,
+    ) -> Known:
+        """Take what the settings tell."""
+        return cls(
+            num_shared=masks.num_shared,
+            dimension=federation.dimension,
+            rounds=federation.rounds * federation.local_steps,
+            step_size=federation.step_size / (1 - federation.momentum),
+            participation=federation.num_participants / federation.num_clients,
+            input_variance=input_variance,
+            samples=samples,
+            idle_learning=federation.idle_learning,
+            layers=masks.layers,
+            linear=linear,
+        )
+
+    @property
+    def learning(self) -> float:
+        """Return how far a client comes alone: exp(-learning) of its first error is left in a direction of variance."""
+        return self.rounds * (1 if self.idle_learning else self.participation) * self.step_size * self.input_variance
+
+    @property
+    def downloads(self) -> float:
+        """Return how often a client downloads each coordinate."""
+        units = len(self.layers) or self.dimension
+        return self.rounds * self.participation * self.num_shared / units
+
+
+class Protocol(NamedTuple):
+    """A way of training, the model that scores, and why it was taken."""
+
+    name: str
+    arm: Arm
+    scoring_model: Literal["local", "global"]
+    why: str
+
+
+def paper(known: Known) -> Protocol:
+    """Return the published protocol: one mask a client both ways, the mean, local models.
+
+    Paper: Alg. 1, phase 1.
+    """
+    return Protocol("paper", Arm(masks=Masks(num_shared=known.num_shared, layers=known.layers)), "local", "asked for")
+
+
+def stay(known: Known) -> Protocol:
+    """Return the protocol that never downloads before the end: a median over the server table, with its ledger."""
+    rule = Choice("table", {"power": 3.0, "aligned": ALIGNED})
+    return Protocol("stay", Arm(masks=_masks(known, "never"), rule=rule), "global", "asked for")
+
+
+def follow(known: Known) -> Protocol:
+    """Return the protocol that downloads last round's mask: a clipped median of those the ledger trusts, averaged.
+
+    With many downloads a client goes half the way only, which halves what an undetected attacker's echo is worth.
+    """
+    rule = Choice("table", {"power": 3.0, "aligned": ALIGNED, "vote": "round", "clip": 2.0})
+    mixing = 0.5 if known.downloads >= ENOUGH_DOWNLOADS else 1.0
+    arm = Arm(masks=_masks(known, "previous"), rule=rule, mixing=mixing, averaging=0.1)
+    return Protocol("follow", arm, "global", "asked for")
+
+
+def default(known: Known) -> Protocol:
+    """Return `stay` where clients learn the model on their own, else `follow`, with the reason."""
+    if not known.linear:
+        return follow(known)._replace(
+            why="follow: nets that never download do not average; their units stand in another order"
+        )
+    if known.samples is not None and known.samples < SAMPLES_A_PARAMETER * known.dimension:
+        return follow(known)._replace(
+            why=f"follow: {known.samples} samples a client for {known.dimension} parameters are below "
+            f"{SAMPLES_A_PARAMETER:g} a parameter; a client alone overfits"
+        )
+    told = f"rounds x step size x input variance = {known.learning:.3g}"
+    if known.learning < ENOUGH_LEARNING:
+        return follow(known)._replace(
+            why=f"follow: {told} is below {ENOUGH_LEARNING:g}; a client alone does not arrive"
+        )
+    return stay(known)._replace(
+        why=f"stay: {told} reaches {ENOUGH_LEARNING:g} and samples suffice; nothing downloaded, nothing echoed"
+    )
+
+
+def _masks(known: Known, download: Literal["never", "previous"]) -> Masks:
+    return Masks(num_shared=known.num_shared, layers=known.layers, coordination="common", download=download)
+
+
+PROTOCOLS: dict[str, Callable[[Known], Protocol]] = {
+    "default": default,
+    "paper": paper,
+    "stay": stay,
+    "follow": follow,
+}
+
+
+def protocol(name: str, known: Known) -> Protocol:
+    """Return the protocol of this name for what is known.
+
+    >>> known = Known(num_shared=10, dimension=50, rounds=1000, step_size=0.025, participation=0.1, input_variance=0.7)
+    >>> protocol("default", known).name
+    'stay'
+    """
+    if name not in PROTOCOLS:
+        raise SettingError(f"unknown protocol {name!r}{did_you_mean(name, PROTOCOLS)}")
+    return PROTOCOLS[name](known)

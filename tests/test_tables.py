@@ -114,3 +114,47 @@ def test_a_constant_column_is_named(tmp_path: Path) -> None:
     path.write_text("a,b,y\n1,2,3\n4,2,5\n7,2,8\n")
     with pytest.raises(DataError, match="column 'b' is constant"):
         tables.prepare(TableData(name=str(path), target="y"))
+
+
+def test_a_client_with_nothing_left_to_train_on_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{k},{k * k % 7}\n" for k in range(20)))
+    data = TableData(
+        name=str(path), target="y", partition=Choice("iid"), calibration_share=0.49, test_share=0.49,
+        standardise="federated",
+    )  # fmt: skip
+    with pytest.raises(DataError, match="client 'client-1': of its 10 rows 5 go to calibration and 5 to the test, and"):
+        data.whole_clients(2, 0, 1, 0)
+
+
+def test_rows_with_several_owners_are_refused_where_all_are_dealt(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = lambda table, clients, samples, rng: [np.arange(len(table.target))] * clients  # noqa: E731
+    monkeypatch.setitem(tables.PARTITIONERS, "everything", lambda: everything)
+    data = dataclasses.replace(TWIN, partition=Choice("everything"), calibration_share=0.2, test_share=0.2)
+    with pytest.raises(SettingError, match="gives a row to several clients, so that one trains on what another is"):
+        data.whole_clients(3, 0, 1, 0)
+
+
+def test_a_model_is_built_once() -> None:
+    assert draw(TWIN).model is draw(TWIN, trial=1).model
+
+
+def test_values_too_large_to_square_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,y\n1,1e200,3\n4,-1e200,5\n7,2,8\n")
+    with pytest.raises(DataError, match="column 1 has values too large to square; give it a larger unit"):
+        tables.prepare(TableData(name=str(path), target="y"))
+
+
+def test_the_central_net_is_trained_on_small_tables_too() -> None:
+    """Eight passes over 289 rows were eight steps, and the floor lay above everybody."""
+    from prism_fcp.data.clients import train_centrally
+    from prism_fcp.models import mlp
+
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((289, 4)).astype(np.float32)
+    y = (x[:, 0] * x[:, 1] + np.abs(x[:, 2])).astype(np.float32)
+    y = (y - y.mean()) / y.std()
+    model = mlp(4, (16,))
+    found = train_centrally(model, model.init(1), x, y, 2)
+    assert np.square(model.predict(found, x) - y).mean() < 0.1

@@ -116,7 +116,7 @@ class TableData:
     def learner(self) -> Model:
         """Return the model for this table's features; reads the table where its width is not known beforehand."""
         width = NAMED[self.name] if self.name in NAMED and not self.drop else prepare(self).features.shape[1]
-        return self.model.build(factories(width), "model")
+        return _learner(self.model, width, MODELS.get(self.model.name))
 
     def deal(self, num_clients: int, samples: int | None, key: int) -> list[Rows]:
         """Return the rows of each client; refuse one that has too few, where all are dealt."""
@@ -125,6 +125,11 @@ class TableData:
         held = self.partition.build(PARTITIONERS, "partition")(table, num_clients, samples, rng)
         if samples is None:
             check_sizes(held, self.client_names(num_clients))
+            if len(np.unique(np.concatenate(held))) < sum(map(len, held)):
+                raise SettingError(
+                    f"partition {self.partition.name!r} gives a row to several clients, so that one trains on what "
+                    "another is tested on; give each row one owner"
+                )
         return held
 
     def client_names(self, num_clients: int) -> list[str]:
@@ -135,11 +140,16 @@ class TableData:
 
     def cut(self, held: list[Rows], key: int) -> list[tuple[Rows, Rows, Rows]]:
         """Cut each client's rows at random into those it trains on, calibrates with and is tested on."""
-        told = []
+        told, names = [], self.client_names(len(held))
         for client, own in enumerate(held):
             mixed = streams.generator(streams.child(key, Role.PARTITION, client)).permutation(own)
             sizes = [max(1, round(share * len(own))) for share in (self.calibration_share, self.test_share)]
             calibration, test, train = np.split(mixed, np.cumsum(sizes))
+            if not len(train):
+                raise DataError(
+                    f"client {names[client]!r}: of its {len(own)} rows {sizes[0]} go to calibration and {sizes[1]} to "
+                    "the test, and none is left to train on; lower calibration_share or test_share"
+                )
             told.append((train, calibration, test))
         return told
 
@@ -208,7 +218,7 @@ def _standardised(table: Table, parts: list[Rows], data: TableData) -> Prepared:
     """Standardise by the rows of these parts: all of them, or the clients' training rows, added up as sums."""
     columns = np.column_stack([table.features, table.target])
     try:
-        told = [Moments.of(columns[own], columns[parts[0][0]]) for own in parts]
+        told = [Moments.of(columns[own], columns[parts[0]].mean(axis=0)) for own in parts]
         scaler = Scaler.federated(told, constant=data.whole)  # rare values may all lie in test rows
         if scaler.sd[-1] == 1 and np.ptp(columns[np.concatenate(parts), -1]) == 0:
             raise DataError(f"target {table.target_name!r} is constant over all training rows; nothing can be learnt")
@@ -221,3 +231,9 @@ def _standardised(table: Table, parts: list[Rows], data: TableData) -> Prepared:
 def factories(width: int) -> dict[str, Callable[..., Model]]:
     """Return the models' factories with the number of features filled in."""
     return {name: partial(factory, width) for name, factory in MODELS.items()}
+
+
+@lru_cache(maxsize=16)
+def _learner(model: Choice, width: int, factory: Callable[..., Model] | None) -> Model:
+    """Build a model once a process: a JAX model made anew would be compiled anew in every trial."""
+    return model.build(factories(width), "model")

@@ -12,7 +12,7 @@ from prism_fcp.data.clients import ClientData
 from prism_fcp.data.friedman import friedman
 from prism_fcp.engines import ENGINES, choose
 from prism_fcp.errors import SettingError
-from prism_fcp.models import linear, mlp
+from prism_fcp.models import jax_model, linear, mlp
 from prism_fcp.train.loop import Draws, train_readable
 from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice, Model
@@ -20,7 +20,7 @@ from prism_fcp.types import Choice, Model
 from .cases import RULE_ROWS
 from .test_engines import assert_equal
 
-pytest.importorskip("jax")
+jax = pytest.importorskip("jax")
 CLIENTS = 9
 
 
@@ -47,6 +47,18 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+def own_model(num_features: int) -> Model:
+    """A model and a loss of a user's own."""
+    jnp = jax.numpy
+
+    def init(key: Any) -> Any:
+        return {"w": 0.3 * jax.random.normal(key, (num_features, 3)), "v": jnp.ones(3) / 3}
+
+    return jax_model(
+        init, lambda p, x: jnp.tanh(x @ p["w"]) @ p["v"], lambda told, wanted: jnp.log(jnp.cosh(told - wanted)).mean()
+    )
+
+
 NET = mlp(10, (6, 4))
 SIZES = tuple(layer.size for layer in NET.layers)
 CASES = [
@@ -58,6 +70,7 @@ CASES = [
     Case("net, idle clients rest", NET, {"batch_size": 5, "idle_learning": False, "local_steps": 2}),
     Case("net, momentum, idle clients rest", NET, {"batch_size": 5, "idle_learning": False, "momentum": 0.5}),
     Case("net, alie", NET, {"batch_size": 4, "attack": Choice("alie", {"z": 0.5, "probability": 0.8})}),
+    Case("a model and a loss of one's own", own_model(10), {"batch_size": 5, "local_steps": 2}),
     Case("net, no attack, everybody, one round", NET, {"attack": Choice("none"), "num_participants": 9, "rounds": 1}),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -143,3 +144,17 @@ def test_engines_refuse_the_same_settings():
         ENGINES, 0
     )
     assert np.isfinite(ENGINES["compiled"](population, FEDERATION, ARMS)[0].global_model).all()
+
+
+def test_a_jax_that_is_there_and_broken(monkeypatch):
+    pytest.importorskip("jax")
+    real = importlib.import_module
+
+    def broken(name, *rest):
+        if name == "jax":
+            raise ImportError("libcudart.so.13: cannot open shared object file")
+        return real(name, *rest)
+
+    monkeypatch.setattr(importlib, "import_module", broken)
+    with pytest.raises(MissingExtraError, match="jax is installed but cannot be imported .libcudart.*use engine 'read"):
+        choose("xla", 1)

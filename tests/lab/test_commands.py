@@ -86,3 +86,13 @@ def test_a_finished_experiment_computes_nothing_when_run_again(
     (here / "tiny.toml").write_text(text.replace("trials = 4", "trials = 4\npredict_samples = 7"))
     assert main(line) == 0  # the trials stand, the picture needs other points
     assert len(calls) == 1
+
+
+def test_a_download_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    from prism_fcp.lab.commands import _Download
+
+    tell = _Download()
+    for done in range(0, 2_000_001, 50_000):
+        tell(done, 2_000_000)
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 11 and told[5] == "prism-fcp: downloading the superconductivity data, 1.0 of 2.0 MB"

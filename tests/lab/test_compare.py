@@ -59,24 +59,31 @@ def as_published(name: str, trials: int = 100, **changes: float) -> Result:
     )  # fmt: skip
 
 
-def changed(name: str, attack: str, method: str, share: float | None = None, /, **numbers: float) -> Result:
+def changed(
+    name: str, attack: str, method: str, share: float | None = None, variant: str = "", /, **numbers: float
+) -> Result:
     """Return the paper's numbers with some of one method's rows replaced, or of its row with this share."""
     result = as_published(name)
     values = {key: value if key.endswith("_db") else Spread(value, 0.01, 0.001) for key, value in numbers.items()}
     rows = tuple(
         dataclasses.replace(row, **values)
-        if (row.attack, row.method) == (attack, method) and share in (None, row.share)
+        if (row.attack, row.method) == (attack, method)
+        and (share is None or (share, variant) == (row.share, row.variant))
         else row
         for row in result.rows
     )
     return dataclasses.replace(result, rows=rows)
 
 
-def status(comparison: Comparison, method: str, attack: str = "efficiency", share: float | None = None) -> str:
+def status(
+    comparison: Comparison, method: str, attack: str = "efficiency", share: float | None = None, variant: str = ""
+) -> str:
     return next(
-        j.status for j in comparison.rows
-        if (j.row.method, j.row.attack) == (method, attack) and share in (None, j.row.share)
-    )  # fmt: skip
+        j.status
+        for j in comparison.rows
+        if (j.row.method, j.row.attack) == (method, attack)
+        and (share is None or (share, variant) == (j.row.share, j.row.variant))
+    )
 
 
 @pytest.mark.parametrize("name", ["table-synthetic", "table-gaussian", "table-alie", "fig-sharing", "sweep-count"])
@@ -153,10 +160,10 @@ def test_an_excused_number_must_still_meet_its_reading(name: str, entry: dict[st
     reading = {**entry.get("measured", {}), **entry.get("reading", {})}[field]
     away = 1 if reading >= entry[field] else -1
     beyond = reading * (1 + 0.12 * away) if field == "width" else reading + 1.2 * away
-    row = entry["attack"], entry["method"], entry["share"]
+    row = entry["attack"], entry["method"], entry["share"], entry.get("variant", "")
     for value, wanted in ((reading, False), (beyond, True), (1000.0, True)):
         result = changed(name, *row, **{field: value})
-        assert (status(judge(result), row[1], row[0], row[2]) == "differs") is wanted, value
+        assert (status(judge(result), row[1], row[0], row[2], row[3]) == "differs") is wanted, value
 
 
 def test_a_changed_copy_has_nothing_to_compare_with() -> None:

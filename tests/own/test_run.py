@@ -174,3 +174,12 @@ def test_another_seed_is_another_federation(here: Path) -> None:
         assert main([*RUN, "--seed", seed, "--fresh"]) == 0
         models.append((here / "prism-results/my/model.json").read_bytes())
     assert models[0] == models[2] != models[1]
+
+
+def test_a_project_without_a_drill_does_not_take_an_earlier_ones_for_its_own(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "prism-results" / "my" / "drill").mkdir(parents=True)
+    (here / "my.toml").write_text((here / "my.toml").read_text().replace("drill = { trials = 2 }", "drill = false"))
+    assert main(["run", "my.toml"]) == 2
+    assert "holds the drill of an earlier project, and this one has none; give another --out" in capsys.readouterr().err

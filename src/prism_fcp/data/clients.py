@@ -124,10 +124,15 @@ def train_centrally(
     *,
     step_size: float = 0.05,
     momentum: float = 0.9,
-    batch: int = 256,
-    epochs: int = 8,
+    batch: int | None = None,
+    epochs: int | None = None,
 ) -> FloatArray:
-    """Train one model on all rows with momentum and a step size that falls to zero."""
+    """Train one model on all rows with momentum and a step size that falls to zero.
+
+    Left open: batches of 256 or an eighth of the rows, and eight passes or a thousand steps, whichever is more.
+    """
+    batch = min(256, max(32, len(target) // 8)) if batch is None else batch
+    epochs = max(8, -(-1000 * batch // max(1, len(target)))) if epochs is None else epochs
     if epochs < 1 or batch < 1:
         raise SettingError(f"train_centrally: epochs={epochs}, batch={batch}; both must be at least 1")
     rng = streams.generator(key)

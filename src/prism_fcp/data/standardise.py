@@ -15,7 +15,7 @@ from prism_fcp.errors import DataError
 class Moments:
     """What a client tells of its columns: how many rows, their sums and sums of squares around a common centre.
 
-    The centre (say, the first answer of any one client, or 0) keeps the sums of squares from cancelling.
+    The centre (say, the means of one client, or 0) keeps the sums of squares from cancelling.
     """
 
     count: int
@@ -28,7 +28,8 @@ class Moments:
         """Sum up one client's rows (n, D)."""
         around = np.broadcast_to(np.asarray(centre, dtype=np.float64), values.shape[1:])
         shifted = values - around
-        return cls(len(values), shifted.sum(axis=0), np.square(shifted).sum(axis=0), around.copy())
+        with np.errstate(over="ignore"):  # infinity is refused where the sums come together
+            return cls(len(values), shifted.sum(axis=0), np.square(shifted).sum(axis=0), around.copy())
 
     def __add__(self, other: Moments) -> Moments:
         """Add two clients' moments."""
@@ -56,13 +57,15 @@ class Scaler:
         if not parts:
             raise DataError("standardisation: no client told its sums; at least one is needed")
         total = sum(parts[1:], start=parts[0])
+        for place in np.flatnonzero(~np.isfinite(total.squares)):
+            raise DataError(f"standardisation: column {place} has values too large to square; give it a larger unit")
         shift = total.sums / total.count
         variance = total.squares / total.count - np.square(shift)
         if constant:  # rounding leaves a constant column a variance of about nothing
             variance = np.where(variance > 1e-12 * np.square(shift), variance, 1.0)
         if not (variance > 0).all():
-            place = int(np.flatnonzero(~(variance > 0))[0])
-            raise DataError(f"standardisation: column {place} is constant over all clients; leave it out")
+            first = int(np.flatnonzero(~(variance > 0))[0])
+            raise DataError(f"standardisation: column {first} is constant over all clients; leave it out")
         return cls(total.centre + shift, np.sqrt(variance))
 
     def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

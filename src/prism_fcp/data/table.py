@@ -69,6 +69,10 @@ def read_table(
     An npz file may instead hold a two-dimensional array X with the target beside it (and `feature_names`).
     """
     if path.name.lower().endswith(".npz") and (found := _arrays(path, target, drop)) is not None:
+        if client:
+            raise DataError(
+                f"{path}: a file with a matrix X names no clients, so there is no {client!r}; save columns by name"
+            )
         return found
     features: list[str] = []
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -146,6 +147,13 @@ def has_jax() -> bool:
 def _need_jax() -> None:
     if not has_jax():
         raise MissingExtraError("engine 'xla' needs jax: pip install 'prism-fcp[jax]', or use engine 'readable'")
+    try:
+        importlib.import_module("jax")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"engine 'xla': jax is installed but cannot be imported ({error!s:.80}); mend it with pip install "
+            "--force-reinstall 'prism-fcp[jax]', or use engine 'readable'"
+        ) from error
 
 
 _REMEDY: Final = "pip install 'prism-fcp[fast]'"

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from prism_fcp import io
+from prism_fcp.data import superconductivity
 from prism_fcp.data.superconductivity import REMEDY, VARIABLE
 from prism_fcp.errors import DataError, MissingExtraError, SettingError, counted
 from prism_fcp.lab import catalog, checks, clients, curves, tables
@@ -28,6 +29,7 @@ from prism_fcp.lab.result import Result
 from prism_fcp.lab.run import Interrupted, check_counts, chosen_engine, explain, identity
 from prism_fcp.lab.run import run as run_experiment
 from prism_fcp.lab.spec import Experiment, load
+from prism_fcp.tables import SUPERCONDUCTIVITY
 
 QUICK = 5
 CHECK_FAILED = 3
@@ -158,6 +160,19 @@ def _superconductivity(file: Path | None) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
+class _Download:
+    """Says how much of a download has come, every tenth of it."""
+
+    told = -1
+
+    def __call__(self, done: int, total: int) -> None:
+        """Say it, if another tenth is there."""
+        if total and 10 * done // total > self.told:
+            self.told = 10 * done // total
+            size = f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
+            print(f"prism-fcp: downloading the superconductivity data, {size}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def _prepared(experiments: Sequence[Experiment], options: Namespace, file: Path | None = None) -> Iterator[None]:
     """Find out all that can be known to fail before anything is computed; afterwards remove what was made in vain."""
@@ -168,6 +183,8 @@ def _prepared(experiments: Sequence[Experiment], options: Namespace, file: Path 
         if options.seed is not None:
             checks.seed(options.seed)
         chosen_engine(experiment, options.engine, trials)
+    if any(getattr(e.setup.population, "name", "") == SUPERCONDUCTIVITY for e in experiments):
+        superconductivity.located(_Download())
     if options.check:
         _need_published([(experiment.name, experiment.fingerprint) for experiment in experiments])
     plugins = [Path(name) for experiment in experiments for name in experiment.plugins if name.endswith(".py")]

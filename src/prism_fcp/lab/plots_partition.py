@@ -60,7 +60,7 @@ def holdings(
                     shrink=0.8, aspect=40, pad=0.02)  # fmt: skip
     width = parts.shape[1]
     bins.set_xticks([0, width // 2, width - 1], [f"≤ {ends[0]:.3g}", f"≤ {ends[width // 2]:.3g}", f"≤ {ends[-1]:.3g}"])
-    bins.set_xlabel(f"{plain(about, 40)}: bins of equally many rows")
+    bins.set_xlabel(f"{plain(about, 20)}: bins of equally many rows")
     bins.grid(visible=False)
     places = np.arange(len(held))
     quartiles = np.array([np.quantile(target[held[k]], (0.05, 0.25, 0.5, 0.75, 0.95)) for k in order])
@@ -69,7 +69,7 @@ def holdings(
     spread.hlines(places, quartiles[:, 1], quartiles[:, 3], color=palette.HONEST, lw=thick)
     spread.plot(quartiles[:, 2], places, "o", ms=3.2, color="white", mec=palette.HONEST, mew=1.0)
     spread.axvline(float(np.median(target)), color=palette.FLOOR, ls="--", lw=1.0)
-    spread.set_xlabel(f"{plain(about, 40)}: median, middle 50 and 90 %")
+    spread.set_xlabel("median, middle 50 and 90 %")
     for sizes in others:
         _sizes(sizes, counts)
     if len(held) <= NAMED:

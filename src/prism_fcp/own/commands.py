@@ -62,6 +62,11 @@ def _run_project(document: Mapping[str, Any], options: Namespace) -> int:
     folder: Path = options.out / project.name
     if project.drill.num_byzantine and not options.fresh:
         check_kept(project.experiment, options.engine, trials, folder / "drill")
+    if not project.drill.num_byzantine and (folder / "drill").exists():
+        raise SettingError(
+            f"{folder / 'drill'} holds the drill of an earlier project, and this one has none; give another --out, or "
+            "remove that folder"
+        )
     commands.check_target(options.json, [folder, folder / "drill"], [options.file, Path(project.table.name)], KEPT)
     made = [] if options.json in (None, "-") else io.check_folder(Path(options.json).parent, "give --json another file")
     made = io.check_folder(folder) + made

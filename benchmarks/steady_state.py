@@ -17,11 +17,11 @@ from prism_fcp import Arm, Choice, Federation, Masks, SyntheticLinear, streams
 from prism_fcp.data.synthetic import Population
 from prism_fcp.engines import train
 from prism_fcp.theory.kinds import kinds_of
-from prism_fcp.theory.recursion import Training
+from prism_fcp.theory.recursion import MODELLED, Training
 from prism_fcp.theory.steady import rounds_to_settle, stability_limit, steady_state
-from prism_fcp.train.settings import COORDINATIONS, DOWNLOADS
+from prism_fcp.train.settings import COORDINATIONS
 
-PROTOCOLS = list(product(COORDINATIONS, DOWNLOADS))
+PROTOCOLS = list(product(COORDINATIONS, MODELLED))
 SETTINGS = 72
 
 

@@ -27,6 +27,7 @@ ARGUMENTS = ["gauntlet", "--regime", "small", "--attack", "none", "--attack", "i
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(regimes.REGIMES, "small", regimes.Regime(SyntheticLinear(), SMALL, 4))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")  # xdist says 80, where headings are cut
     return tmp_path
 
 

@@ -15,7 +15,7 @@ from prism_fcp.data.synthetic import Population
 from prism_fcp.engines import train
 from prism_fcp.errors import SettingError
 from prism_fcp.theory.kinds import kinds_of, typical_kinds
-from prism_fcp.theory.recursion import Kinds, State, Training, mean_round, play
+from prism_fcp.theory.recursion import MODELLED, Kinds, State, Training, mean_round, play
 from prism_fcp.theory.steady import (
     Steady,
     deviations,
@@ -26,9 +26,9 @@ from prism_fcp.theory.steady import (
     stability_limit,
     steady_state,
 )
-from prism_fcp.train.settings import COORDINATIONS, DOWNLOADS
+from prism_fcp.train.settings import COORDINATIONS
 
-PROTOCOLS = list(product(COORDINATIONS, DOWNLOADS))
+PROTOCOLS = list(product(COORDINATIONS, MODELLED))
 
 
 def make(**changes: Any) -> tuple[Training, Population]:
@@ -178,7 +178,7 @@ def test_more_sharing_injects_more_and_forgets_faster() -> None:
     assert found[0].noise > found[1].noise > found[2].noise
 
 
-@pytest.mark.parametrize("download", DOWNLOADS)
+@pytest.mark.parametrize("download", MODELLED)
 def test_fixed_point_is_where_rounds_lead(download: Any) -> None:
     training, _ = make(download=download)
     steady = steady_state(training)
@@ -257,3 +257,12 @@ def test_the_mean_error_decays_as_in_simulation(coordination: Any, download: Any
     found = np.array([[r.global_model @ population.truth, *(r.local_models @ population.truth)] for r in runs]) - 1
     spread = found.std(axis=0) / np.sqrt(len(runs))
     assert (np.abs(found.mean(axis=0) - errors[:11]) < 5 * spread + 1e-9).all()
+
+
+def test_a_server_that_sends_nothing_is_not_described() -> None:
+    from prism_fcp import plan
+    from prism_fcp.errors import SettingError
+    from prism_fcp.train.settings import Masks
+
+    with pytest.raises(SettingError, match="download='never'; the recursion knows same, previous, independent, full"):
+        plan(masks=Masks(num_shared=5, download="never"))

@@ -47,7 +47,7 @@ def train(population: Stream, federation: Federation, arms: Sequence[Arm], draws
         counts=np.zeros((len(arms), codes.COUNTS), np.int64),
         averaged=np.zeros((len(arms), width)),
         usual=np.full(len(arms), np.nan),
-        tables=_tables(int(tables.table[:, codes.SLOT].max()) + 1, federation.num_clients, width),
+        tables=_tables(int(tables.table[:, codes.SLOT].max(initial=-1)) + 1, federation.num_clients, width),
     )
     plan = _plan(population, federation)
     for first, last, supplied in _stretches(population, federation, draws):

@@ -8,10 +8,11 @@ from (its `held` model), of two different clients, and between these. docs/theor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from prism_fcp.errors import SettingError
 from prism_fcp.theory.echo import Moves, echo
 from prism_fcp.theory.modes import (
     Inputs,
@@ -41,6 +42,9 @@ class Kinds:
     byzantine: Real  # (G,)
 
 
+MODELLED: Final = ("same", "previous", "independent", "full")  # downloads the recursion describes
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training:
     """What the recursion depends on. `noise` and `attack` switch its two sources off."""
@@ -55,6 +59,14 @@ class Training:
     coordination: Coordination = "client"
     download: Download = "same"
     idle_learning: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a protocol whose server this recursion does not describe."""
+        if self.download not in MODELLED:
+            raise SettingError(
+                f"download={self.download!r}; the recursion knows {', '.join(MODELLED)}: clients that download nothing "
+                "until the end have no steady state of the mean"
+            )
 
     @property
     def shape(self) -> Shape:

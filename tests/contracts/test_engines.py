@@ -96,7 +96,7 @@ def test_refuses_the_same_broken_uploads(name, bad):
     draws.perturbations[rng.random(draws.perturbations.shape) < 0.1] = bad
     arms = known_to(name, federation, arms_for(name, ARMS))
     oracle = train_readable(population, federation, arms, draws, np.float64)
-    assert sum(r.refusals for r in oracle) > 3 * len(arms)
+    assert sum(r.refusals for r in oracle) > (1000 if name != "xla" else 3 * len(arms))
     assert any(r.weakened_rounds for r in oracle) and not all(r.weakened_rounds for r in oracle)
     (single,) = train_readable(population, federation, arms[:1], draws)
     np.testing.assert_allclose(single.injected_energy, oracle[0].injected_energy, rtol=1e-5)  # 1e31 squared: in float64

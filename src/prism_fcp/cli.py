@@ -267,7 +267,7 @@ def _add_matrix(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full", action="store_true", help="every regime, attack and protocol or filter, not the core alone"
     )
-    parser.add_argument("--list", action="store_true", help="print the names there are, and stop (training)")
+    parser.add_argument("--list", action="store_true", help="print the names there are, and stop")
     for name, where in (("regime", ""), ("attack", ""), ("protocol", " (training)"), ("filter", " (calibration)")):
         text = f"only this {name}, by its name in the table or the registry; may be repeated{where}"
         parser.add_argument(f"--{name}", action="append", metavar="NAME", help=text)

@@ -7,7 +7,7 @@ differences are theirs and not the draw's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -105,7 +105,7 @@ def _play(
         for label, attack in attacks.items():
             received = scored.receive(label, attack)  # phase 2: what the clients send,
             for method in methods:
-                verdict = _judge(filters[method.name], received, setup, bool(points))  # whom to trust,
+                verdict = _judge(filters[method.name], received, setup, result, bool(points))  # whom to trust,
                 conclusion = scored.conclude(received, verdict.weights)  # the radius; phase 3: what it covers
                 cell = _cell(received.attack, method, population, verdict, conclusion, oracle_width, result, error)
                 found[label, method.name] = Explained(
@@ -133,11 +133,13 @@ def _scored_alike(methods: Sequence[Method]) -> dict[tuple[Arm | None, str, int 
     return groups
 
 
-def _judge(chosen: Filter, received: Received, setup: Setup, with_reasons: bool) -> Verdict:
-    sizes = received.counts.sum(axis=1)
+def _judge(chosen: Filter, received: Received, setup: Setup, result: Trained | None, with_reasons: bool) -> Verdict:
+    sizes, context = received.counts.sum(axis=1), setup.context
+    if result is not None and result.ledger is not None:
+        context = replace(context, evidence=result.ledger.suspicion())  # what training holds against clients
     if with_reasons:
-        return chosen(received.counts, sizes, setup.context)
-    return Verdict(*chosen.weigh(characterize(received.counts), sizes, setup.context), ())
+        return chosen(received.counts, sizes, context)
+    return Verdict(*chosen.weigh(characterize(received.counts), sizes, context), ())
 
 
 def _quantile(scores: ClientScores, population: Clients, settings: CalibrationSettings) -> float:

@@ -161,13 +161,13 @@ class Scored:
         byzantine, normals = self._byzantine, self.draws.attack
         if isinstance(self.true, np.ndarray):
             reported = self.true.copy()
-            reported[byzantine] = attack.forge(self._view(attack, self.true[byzantine], normals))
+            reported[byzantine] = attack.report(self._view(attack, self.true[byzantine], normals))
             return reported
         told = list(self.true)
         for place, client in enumerate(np.flatnonzero(byzantine)):
             own = told[client][None]
             view = self._view(attack, own, normals[place : place + 1, : own.shape[1]], place)
-            told[client] = attack.forge(view)[0]
+            told[client] = attack.report(view)[0]
         return told
 
     def _honest(self, length: int, place: int) -> FloatArray:

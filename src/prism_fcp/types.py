@@ -16,6 +16,7 @@ FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
 BoolArray: TypeAlias = NDArray[np.bool_]
 T = TypeVar("T")
+NORMAL: Final = 1.4826  # MAD times this estimates the standard deviation of normal data
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,22 @@ class Ledger(NamedTuple):
             np.arange(num_clients), wide(self.excluded, False), wide(self.distance, np.nan), self.limit,
             wide(self.aligned, np.nan), wide(self.first_excluded, 0), wide(self.times_excluded, 0), self.looks,
         )  # fmt: skip
+
+    def suspicion(self) -> dict[int | str, float]:
+        """Return how suspect each client is: evidence for calibration's filters, infinite for whoever is left out now.
+
+        For the others it is the larger of log distance, in 1.4826 MADs from the median, and alignment. Clients that
+        sent nothing are not named; before the first look nobody is.
+        """
+        sent = np.isfinite(self.distance)
+        if not sent.any():
+            return {}
+        logs = np.log(np.maximum(self.distance[sent], np.finfo(np.float64).tiny))
+        beyond = logs - np.median(logs)
+        spread = NORMAL * float(np.median(np.abs(beyond)))
+        far = beyond / spread if spread > 0 else np.zeros(len(beyond))
+        worst = np.where(self.excluded[sent], np.inf, np.fmax(far, self.aligned[sent]))  # nan: not judged
+        return dict(zip(self.client_ids[sent].tolist(), worst.tolist(), strict=True))
 
     def reasons(self) -> dict[int, str]:
         """Return a sentence for each client that was ever left out."""

@@ -5,7 +5,17 @@ import pytest
 from scipy import stats
 from tests.calibrate.federation import draw
 
-from prism_fcp.calibrate import RANGES, SCORE_ATTACKS, ScoreAttackView, Span, histogram, keep_all, known_count, mad
+from prism_fcp.calibrate import (
+    RANGES,
+    SCORE_ATTACKS,
+    ScoreAttack,
+    ScoreAttackView,
+    Span,
+    histogram,
+    keep_all,
+    known_count,
+    mad,
+)
 from prism_fcp.errors import SettingError
 from prism_fcp.types import Choice
 
@@ -173,3 +183,18 @@ def test_the_range_trap() -> None:
 def test_errors(name: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         Choice(name, options).build(SCORE_ATTACKS, "score attack")
+
+
+@pytest.mark.parametrize(
+    ("sees", "forge", "told"),
+    [
+        ((), lambda view: view.own[:, :1], r"it forged scores of shape \(2, 1\) from \(2, 2\); return as many"),
+        ((), lambda view: -view.own, r"it forged -0.5 \(4 of 4 scores are negative, NaN or infinite\)"),
+        ((), lambda view: view.own * [1, np.nan], r"it forged nan \(2 of 4 scores"),
+        (("honest_men",), lambda view: view.own, "sees 'honest_men'; did you mean 'honest_mean'"),
+    ],
+)
+def test_an_attack_of_ones_own_that_cannot_be_sent_is_told_as_such(sees, forge, told) -> None:
+    with pytest.raises(SettingError, match=f"score attack 'mine': {told}"):
+        ScoreAttack("mine", frozenset(sees), forge).report(VIEW)
+    assert SCORE_ATTACKS["none"]().report(VIEW) is VIEW.own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prism_fcp.calibrate import FILTERS, FilterContext, characterize, known_count, mixture, ordered, vigilant
+from prism_fcp.calibrate import FILTERS, FilterContext, calibrate, characterize, known_count, mixture, ordered, vigilant
 from prism_fcp.calibrate.cells import compared
 from prism_fcp.calibrate.grid import LogGrid
 from prism_fcp.calibrate.mixture import smooth_moments, suspicion, two_groups
@@ -165,3 +165,36 @@ def test_evidence_is_placed_by_the_median_and_bounded() -> None:
     np.testing.assert_allclose(placed[:9], (np.arange(9) - 4.5) / (1.4826 * 2.5))
     assert placed[9:].tolist() == [6, 0]
     assert not suspicion(FilterContext(evidence={0: 3.0}), 10).any()  # one client's says nothing
+
+
+def test_infinite_evidence_is_the_largest_there_is_and_names_nobody_if_most_have_it() -> None:
+    evidence = dict(enumerate([0.0, 1, 2, 3, 4, 5, 6, 7, 8, np.inf]))
+    placed = suspicion(FilterContext(evidence=evidence), 11)
+    np.testing.assert_allclose(placed[:9], (np.arange(9) - 4.5) / (1.4826 * 2.5))  # as with any other large number
+    assert placed[9:].tolist() == [6, 0]
+    assert not suspicion(
+        FilterContext(evidence=dict.fromkeys(range(6), np.inf) | dict.fromkeys(range(6, 9), 0.0)), 9
+    ).any()
+
+
+@pytest.mark.parametrize("clients", [5, 30])
+def test_the_vigilant_leaves_out_whom_training_did_whatever_its_scores(clients: int) -> None:
+    scores = {f"c{k}": own for k, own in enumerate(np.random.default_rng(8).beta(2, 5, (clients, 100)))}
+    caught = {"c1": np.inf, "c3": 0.5}
+    assert not calibrate(scores, filter="vigilant").left_out
+    found = calibrate(scores, filter="vigilant", evidence=caught)
+    assert set(found.left_out) == {"c1"} and "training left it out" in found.left_out["c1"]
+    told = calibrate(scores, filter=vigilant("told"), suspects=1, evidence=caught)
+    assert set(told.left_out) == {"c1"}
+    assert not calibrate(scores, evidence=caught).left_out  # the default goes by scores alone
+    most = dict.fromkeys(list(scores)[: (clients + 1) // 2], np.inf)
+    assert not calibrate(scores, filter="vigilant", evidence=most).left_out  # that training was lost
+
+
+def test_told_how_many_the_loud_go_before_the_caught_and_they_before_the_rest() -> None:
+    scores = np.random.default_rng(9).beta(2, 5, (30, 100))
+    scores[4] = 0.0
+    evidence = {1: np.inf, 2: np.inf}
+    for suspects, wanted in ((1, {4}), (3, {1, 2, 4})):
+        out = vigilant("told")(*cells(scores), FilterContext(suspects=suspects, evidence=evidence)).weights == 0
+        assert set(np.flatnonzero(out)) == wanted

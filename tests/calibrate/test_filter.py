@@ -12,6 +12,7 @@ from prism_fcp.calibrate import (
     FILTERS,
     RANGES,
     SCORE_ATTACKS,
+    Filter,
     FilterContext,
     characterize,
     down_weight,
@@ -21,6 +22,7 @@ from prism_fcp.calibrate import (
     mad,
 )
 from prism_fcp.calibrate.distance import farthest_scores
+from prism_fcp.calibrate.judgement import Judgement
 from prism_fcp.errors import DataError, SettingError
 from prism_fcp.types import Choice
 
@@ -218,3 +220,11 @@ def test_settings_errors(name: str, options: dict[str, object], message: str) ->
 def test_empty_clients_are_named() -> None:
     with pytest.raises(DataError, match="client 'hospital-2' has no scores"):
         mad()(np.array([[1, 1], [0, 0]]), None, FilterContext(("hospital-1", "hospital-2")))
+
+
+def test_a_filter_of_ones_own_must_judge_every_client() -> None:
+    short = Filter("mine", "nothing", lambda shares, sizes, context: Judgement(np.ones(2), np.zeros(len(shares)), 1.0))
+    with pytest.raises(
+        SettingError, match=r"filter 'mine': weights of shape \(2,\) for 3 clients; a judgement needs one"
+    ):
+        short(np.ones((3, 4), dtype=np.int64))

@@ -44,6 +44,20 @@ def test_filters_know_clients_by_their_histogram_alone(name, options, counts):
 
 
 @pytest.mark.parametrize(("name", "options"), FILTER_ROWS.items())
+def test_evidence_goes_by_the_client_it_names(name, options, counts):
+    rule, names = FILTERS[name](**options), tuple(f"site {k}" for k in range(20))
+    evidence = dict(zip(names[:15], np.random.default_rng(3).standard_normal(15), strict=True)) | {"site 5": np.inf}
+    verdict = rule(counts, context=FilterContext(names, evidence=evidence))
+    order = np.random.default_rng(1).permutation(20)
+    shuffled = rule(counts[order], context=FilterContext(tuple(names[k] for k in order), evidence=evidence))
+    np.testing.assert_allclose(shuffled.weights, verdict.weights[order], atol=1e-12)
+    np.testing.assert_allclose(shuffled.scores, verdict.scores[order], atol=1e-9)
+    assert np.isfinite(verdict.scores).all()
+    takes = not np.array_equal(verdict.scores, rule(counts, context=FilterContext(names)).scores)
+    assert takes == (name in ("mixture", "vigilant"))
+
+
+@pytest.mark.parametrize(("name", "options"), FILTER_ROWS.items())
 def test_filters_judge_shares_whatever_the_number_of_scores(name, options, counts):
     """A client that sends its histogram a thousand times over is judged as before, and nothing is overwritten."""
     rule, before = FILTERS[name](**options), counts.copy()

@@ -10,7 +10,7 @@ The paper's three shout. The others whisper: colluders near the honest, a poison
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import erf, sqrt
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
@@ -43,6 +43,25 @@ class ScoreAttack(NamedTuple):
     name: str
     sees: frozenset[str]  # the view's parts it needs beside `own`
     forge: Callable[[ScoreAttackView], FloatArray]
+
+    def report(self, view: ScoreAttackView) -> FloatArray:
+        """Return what it forges; a report that no client could send is its author's mistake, and told to him."""
+        known = [part.name for part in fields(view) if part.name != "own"]
+        for part in self.sees.difference(known):
+            raise SettingError(f"score attack {self.name!r}: sees {part!r}{did_you_mean(part, known)}")
+        scores = np.asarray(self.forge(view))
+        if scores.shape != view.own.shape:
+            raise SettingError(
+                f"score attack {self.name!r}: it forged scores of shape {scores.shape} from {view.own.shape}; return "
+                "as many as view.own has"
+            )
+        wrong = ~(np.isfinite(scores) & (scores >= 0))
+        if wrong.any():
+            raise SettingError(
+                f"score attack {self.name!r}: it forged {scores[wrong][0]} ({wrong.sum()} of {wrong.size} scores are "
+                "negative, NaN or infinite); scores must be 0 or more and finite"
+            )
+        return scores
 
 
 def none() -> ScoreAttack:

@@ -58,8 +58,9 @@ def calibrate(
 ) -> Calibration:
     """Return the conformal radius of the clients a filter keeps, for one confidence level or several.
 
-    `filter` is `cautious()` unless given; `suspects` and `evidence` reach it as its context. It may be given by name,
-    as in an experiment file, and so may `range`.
+    `filter` is `cautious()` unless given; `suspects` and `evidence` reach it as its context: `mixture` and
+    `vigilant` use training's evidence (`trained.ledger.suspicion()`), the default goes by scores alone. It may be given
+    by name, as in an experiment file, and so may `range`.
 
     Clients are compared on the log grid's cells, which need no range, unless a `range` or `bins` are given: then on
     that many equal bins (100) of a range taken from the scores, `high_quantile` if none is named, or of a `Span` from

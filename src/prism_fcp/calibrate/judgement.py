@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_fcp.calibrate.histogram import characterize
+from prism_fcp.errors import SettingError
 from prism_fcp.types import FloatArray, IntArray, Verdict
 
 Shares: TypeAlias = NDArray[np.float64]
@@ -22,7 +23,12 @@ class FilterContext:
 
     client_ids: tuple[int | str, ...] = ()  # for messages; positions where empty
     suspects: int | None = None  # how many clients are thought to be Byzantine
-    evidence: Mapping[int | str, float] = field(default_factory=dict)  # suspicion from training, larger is worse
+    evidence: Mapping[int | str, float] = field(default_factory=dict)  # from training: larger is worse, inf: left out
+
+    def named(self, clients: int) -> NDArray[np.float64]:
+        """Return the evidence in the order of so many clients; nan for whom it does not name."""
+        names = self.client_ids or tuple(range(clients))
+        return np.array([self.evidence.get(name, np.nan) for name in names], dtype=np.float64)
 
 
 class Judgement(NamedTuple):
@@ -50,6 +56,12 @@ class Filter:
         shares = characterize(counts, context.client_ids or None)
         numbers = np.asarray(counts).sum(axis=1).astype(np.int64) if sizes is None else np.asarray(sizes)
         weights, scores, threshold = self.weigh(shares, numbers, context)
+        for what, found in (("weights", weights), ("scores", scores)):
+            if np.shape(found) != (len(shares),):
+                raise SettingError(
+                    f"filter {self.name!r}: {what} of shape {np.shape(found)} for {len(shares)} clients; a judgement "
+                    "needs one each"
+                )
         reasons = tuple(
             _sentence(self.measure, weight, score, threshold)
             for weight, score in zip(weights.tolist(), scores.tolist(), strict=True)

@@ -79,11 +79,10 @@ def mixture(suspects: Suspects = None, moments: int = 4, chance: float = 0.005) 
 
 def suspicion(context: FilterContext, clients: int) -> Array:
     """Return the evidence from training in MADs from the median, within 6; 0 for clients it does not name."""
-    names = context.client_ids or tuple(range(clients))
-    told = np.array([context.evidence.get(name, np.nan) for name in names], dtype=np.float64)
-    seen = np.isfinite(told)
+    told = context.named(clients)
+    seen = ~np.isnan(told)
     placed = np.zeros(clients)
-    if seen.sum() >= FEWEST:
+    if seen.sum() >= FEWEST and np.isfinite(told[seen]).sum() > seen.sum() / 2:
         centre, spread = centre_and_spread(told[seen], NORMAL_SCALE)
         if spread > 0:
             placed[seen] = np.clip((told[seen] - centre) / spread, -LOUDEST, LOUDEST)

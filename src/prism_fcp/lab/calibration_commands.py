@@ -14,13 +14,16 @@ def run_calibration(options: Namespace) -> int:
     from prism_fcp import io
     from prism_fcp.lab import plugins, tables
     from prism_fcp.lab.calibration_gauntlet import LEVEL, NAME, TRIALS, run
-    from prism_fcp.lab.calibration_matrix import Matrix
+    from prism_fcp.lab.calibration_matrix import Matrix, listing
     from prism_fcp.lab.calibration_tables import draw, show
     from prism_fcp.lab.commands import check_target, write_json
     from prism_fcp.lab.pool import cores
     from prism_fcp.lab.progress import automatic
 
-    loaded = plugins.load(options.plugin or [], ".")
+    loaded = plugins.load(options.plugin or [], "gauntlet")
+    if options.list:
+        print(listing())
+        return 0
     matrix = Matrix.chosen(options.full, options.regime or (), options.attack or (), options.filter or (), loaded)
     matrix.built()  # what cannot work is said before anything is computed
     seed = 1 if options.seed is None else options.seed

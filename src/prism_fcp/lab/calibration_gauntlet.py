@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from prism_fcp.calibrate.certificate import worst_case
 from prism_fcp.calibrate.judgement import Filter, FilterContext
 from prism_fcp.calibrate.masses import pool_counts
 from prism_fcp.errors import DataError, OutputError
-from prism_fcp.lab import calibration_matrix, checks, plugins, scenes, sources
+from prism_fcp.lab import calibration_matrix, checks, plugins, regimes, scenes, sources
 from prism_fcp.lab.calibration_matrix import Matrix
 from prism_fcp.lab.pool import run_all
 from prism_fcp.lab.progress import Progress, Quiet
@@ -36,6 +36,7 @@ from prism_fcp.types import BoolArray, FloatArray, IntArray
 NAME: Final = "gauntlet-calibration"
 LEVEL: Final = 0.9
 TRIALS: Final = 20
+Task: TypeAlias = tuple[str, int]  # a regime and a trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +83,29 @@ def run(
     fresh: bool = False,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Run what is not finished yet and return the rows; finished trials are kept in `folder`, if there is one."""
+    """Run what is not finished yet and return the rows; finished trials are kept in `folder`, if there is one.
+
+    A trial is kept under its regime and number, so that more trials or other regimes can be added later.
+    """
     check_counts(trials, jobs)
     checks.seed(seed)
     show = progress or Quiet()
-    total = trials * len(matrix.regimes)
+    wanted = [(regime, trial) for regime in matrix.regimes for trial in range(trials)]
     journal = None if folder is None else io.Journal(folder / f"{NAME}.jsonl", NAME)
-    identity = _identity(matrix, seed, trials)
+    identity = _identity(matrix, seed)
     done = {} if journal is None or fresh else _read(journal, identity, matrix)
-    todo = [task for task in range(total) if task not in done]
-    show.start(NAME, total, len(done))
+    todo = [place for place, task in enumerate(wanted) if task not in done]
+    show.start(NAME, len(wanted), len(wanted) - len(todo))
     try:
         with journal.writing(identity, fresh=fresh) if journal and (todo or fresh) else nullcontext() as writer:
-            for task, cells in run_all(partial(_play, matrix, seed, trials), todo, jobs, "processes"):
+            for place, cells in run_all(partial(_play, matrix, seed, trials), todo, jobs, "processes"):
+                regime, trial = wanted[place]
                 if writer is not None:
-                    writer.append({"task": task, "cells": [astuple(cell) for cell in cells]})
-                done[task] = cells
+                    writer.append({"regime": regime, "trial": trial, "cells": [astuple(cell) for cell in cells]})
+                done[regime, trial] = cells
                 show.advance()
     except KeyboardInterrupt as error:
-        raise Interrupted(NAME, len(done), total, folder) from error
+        raise Interrupted(NAME, sum(task in done for task in wanted), len(wanted), folder) from error
     finally:
         show.stop()
     return summarise(matrix, trials, done)
@@ -109,9 +114,9 @@ def run(
 def play(scene: Scene, attack: ScoreAttack, filters: Sequence[Filter]) -> list[Cell]:
     """Let the liars report what the attack makes of their scores, and each filter judge it."""
     reported = scene.scores.copy()
-    lying = scene.lying & (attack.name != "none")
+    lying = scene.lying & (scene.coalition or attack.name != "none")
     if lying.any():
-        reported[lying] = attack.forge(scene.view(attack))
+        reported[lying] = attack.report(scene.view(attack))
     counts = np.array([scene.grid.count(own) for own in reported])
     sizes = counts.sum(axis=1)
     seen = compared(counts, sizes, scene.cells)
@@ -127,12 +132,12 @@ def play(scene: Scene, attack: ScoreAttack, filters: Sequence[Filter]) -> list[C
     return cells
 
 
-def summarise(matrix: Matrix, trials: int, done: dict[int, list[Cell]]) -> list[Row]:
+def summarise(matrix: Matrix, trials: int, done: Mapping[Task, list[Cell]]) -> list[Row]:
     """Return the rows of finished trials."""
     rows = []
-    for place, regime in enumerate(matrix.regimes):
+    for regime in matrix.regimes:
         for number, (attack, filter) in enumerate((a, f) for a in matrix.attacks for f in matrix.filters):
-            cells = [done[place * trials + trial][number] for trial in range(trials)]
+            cells = [done[regime, trial][number] for trial in range(trials)]
 
             def mean(value: Callable[[Cell], float], cells: list[Cell] = cells) -> float:
                 return math.fsum(map(value, cells)) / trials
@@ -160,11 +165,11 @@ def summarise(matrix: Matrix, trials: int, done: dict[int, list[Cell]]) -> list[
     return rows
 
 
-def _play(matrix: Matrix, seed: int, trials: int, task: int) -> list[Cell]:
-    """Run one trial of one regime; tasks go through the trials of a regime, then to the next."""
-    plugins.load(matrix.plugins, ".")
+def _play(matrix: Matrix, seed: int, trials: int, place: int) -> list[Cell]:
+    """Run one trial of one regime; places go through the trials of a regime, then to the next."""
+    plugins.load(matrix.plugins, "gauntlet")
     attacks, filters = matrix.built()
-    scene = REGIMES[matrix.regimes[task // trials]].draw(seed, task % trials)
+    scene = REGIMES[matrix.regimes[place // trials]].draw(seed, place % trials)
     return [cell for attack in attacks for cell in play(scene, attack, filters)]
 
 
@@ -190,25 +195,26 @@ def _conclude(scene: Scene, lying: BoolArray, counts: IntArray, weights: FloatAr
     )
 
 
-def _identity(matrix: Matrix, seed: int, trials: int) -> dict[str, Any]:
-    own = {path.name: path for path in map(Path, (__file__, scenes.__file__, calibration_matrix.__file__))}
+def _identity(matrix: Matrix, seed: int) -> dict[str, Any]:
+    here = (__file__, scenes.__file__, regimes.__file__, calibration_matrix.__file__)
+    own = {path.name: path for path in map(Path, here)}
     return {
-        "matrix": {**asdict(matrix), "plugins": []},  # whose own code is in the digest
+        "attacks": list(matrix.attacks),
+        "filters": list(matrix.filters),
         "seed": seed,
-        "trials": trials,
         "version": prism_fcp.__version__,
         "code": f"{sources.digest(matrix.plugins)}+{io.digest(own)}",
     }
 
 
-def _read(journal: io.Journal, identity: Mapping[str, Any], matrix: Matrix) -> dict[int, list[Cell]]:
+def _read(journal: io.Journal, identity: Mapping[str, Any], matrix: Matrix) -> dict[Task, list[Cell]]:
     """Return the finished tasks, or say why those that are there cannot be continued."""
     header, records = journal.read()
     if header is None:
         return {}
     for key, value in identity.items():
-        if _listed(value) != header.get(key):
-            what = {"matrix": "other regimes, attacks or filters", "code": "another version of the code"}
+        if value != header.get(key):
+            what = {"attacks": "other attacks", "filters": "other filters", "code": "another version of the code"}
             held = what.get(key, f"{key} {header.get(key)}")
             raise OutputError(
                 f"{journal.path} holds {len(records)} trials of {held}; add --fresh to start over, or choose another "
@@ -216,17 +222,13 @@ def _read(journal: io.Journal, identity: Mapping[str, Any], matrix: Matrix) -> d
             )
     size = len(matrix.attacks) * len(matrix.filters)
     try:
-        done = {int(record["task"]): [Cell(*values) for values in record["cells"]] for record in records}
+        done = {
+            (str(record["regime"]), int(record["trial"])): [Cell(*values) for values in record["cells"]]
+            for record in records
+        }
         whole = all(len(cells) == size for cells in done.values())
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{journal.path}: no gauntlet's trials ({error}); start over with --fresh") from error
     if not whole:
         raise DataError(f"{journal.path}: a trial lacks cells; start over with --fresh")
     return done
-
-
-def _listed(value: Any) -> Any:
-    """Return a value as JSON gives it back."""
-    if isinstance(value, Mapping):
-        return {key: _listed(one) for key, one in value.items()}
-    return [_listed(one) for one in value] if isinstance(value, list | tuple) else value

@@ -89,6 +89,20 @@ class Matrix:
         )
 
 
+def listing() -> str:
+    """Return the names there are, each in quotation marks and on its own line, with what it stands for."""
+    told = ["regimes:"]
+    told += [f"  {name!r}: {title}{'' if core else ' (--full)'}" for name, (title, _, core) in REGIMES.items()]
+    for what, usual, registry in (("attacks", ATTACKS, SCORE_ATTACKS), ("filters", RULES, FILTERS)):
+        told.append(f"{what}:")
+        for name, (choice, core) in usual.items():
+            options = ", ".join(f"{key}={value!r}" for key, value in choice.options.items())
+            told.append(f"  {name!r}: {choice.name}({options}){'' if core else ' (--full)'}")
+        rest = [name for name in registry if name not in usual]
+        told += [f"  {name!r}: as registered (when named)" for name in rest]
+    return "\n".join(told)
+
+
 def _names(what: str, wanted: Sequence[str], usual: Mapping[str, bool], registry: Collection[Any]) -> tuple[str, ...]:
     known = [*usual, *(name for name in registry if name not in usual)]
     for name in wanted:

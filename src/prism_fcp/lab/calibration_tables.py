@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from prism_fcp.lab.calibration_gauntlet import LEVEL, NAME, Row
 from prism_fcp.lab.figures import paint
 from prism_fcp.lab.scenes import REGIMES
 
+BAR: Final = 3.5  # inches of a colour bar, at most
+MEAN: Final = "mean of the attacks"
 BLANK: Final = "#e8e8e8"  # nobody lies: nothing to find
 
 
@@ -47,15 +50,15 @@ def show(rows: Sequence[Row], out: Console) -> None:
         trials = own[0].trials
         out.print(Text(f"{regime}: {_title(regime)}; {trials} trials", style="bold"))
         out.print("share of the liars left out, less what chance would find; in brackets the % of honest clients lost")
-        out.print(_table(own, _found))
+        _print(own, _found, out, mean=True)
         out.print(f"coverage of all honest clients in %, {100 * LEVEL:g} wanted; width over the narrowest that covers")
-        out.print(_table(own, _covered))
+        _print(own, _covered, out)
     outside = [row for row in rows if row.outside_certificate]
     cells = sum(row.trials for row in rows)
     told = "; ".join(f"{row.regime}, {row.attack}, {row.filter} ({row.outside_certificate})" for row in outside)
     out.print(
-        f"outside the certificate for the liars that were kept: {sum(row.outside_certificate for row in rows)} of "
-        f"{cells} cells{f': {told}' if told else ''}"
+        f"outside the certificate for the liars that were kept, which holds with 95 % confidence: "
+        f"{sum(row.outside_certificate for row in rows)} of {cells} cells{f': {told}' if told else ''}"
     )
 
 
@@ -69,9 +72,9 @@ def _heat(rows: Sequence[Row], picture: Picture, figure: Any) -> None:
     attacks, filters = _names(rows)
     across = min(2, len(regimes))
     down = -(-len(regimes) // across)
+    height = 0.6 + down * (0.25 * len(attacks) + 1.5)
     figure.set_size_inches(
-        1.6 + across * (0.55 * len(filters) + 1.7 if across == 1 else 0.52 * len(filters) + 1.5),
-        0.6 + down * (0.25 * len(attacks) + 1.5),
+        1.6 + across * (0.55 * len(filters) + 1.7 if across == 1 else 0.52 * len(filters) + 1.5), height
     )
     panels = figure.subplots(down, across, squeeze=False)
     image = None
@@ -97,19 +100,42 @@ def _heat(rows: Sequence[Row], picture: Picture, figure: Any) -> None:
                 dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
                 colour = "white" if dark else "black"
                 panel.text(j, i, f"{number:{picture.form}}", ha="center", va="center", fontsize=6.5, color=colour)
-    figure.colorbar(image, ax=panels, shrink=0.5, label=picture.title, extend="both")
+    size = min(0.5, BAR / height)  # as tall on a page of many panels as on one of two
+    figure.colorbar(image, ax=panels, shrink=size, anchor=(0, 1), label=picture.title, extend="both")
 
 
-def _table(rows: Sequence[Row], told: Callable[[Row], str]) -> Table:
+def _print(rows: Sequence[Row], told: Callable[[Row], str], out: Console, mean: bool = False) -> None:
+    """Print one table, or as many below each other as it takes to fit the terminal."""
     attacks, filters = _names(rows)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("attack", no_wrap=True)
-    for name in filters:
-        table.add_column(name.replace(", ", ",\n"), justify="right")
     cells = {(row.attack, row.filter): told(row) for row in rows}
-    for attack in attacks:
-        table.add_row(attack, *(cells[attack, name] for name in filters))
-    return table
+    if mean and len(attacks) > 1:
+        for name in filters:
+            cells[MEAN, name] = told(_mean([row for row in rows if row.filter == name and row.attack != "none"]))
+        attacks = [*attacks, MEAN]
+    titles = {name: name.replace(", ", ",\n") for name in filters}
+    wide = {n: max(len(part) for part in (*titles[n].split("\n"), *(cells[a, n] for a in attacks))) for n in filters}
+    room = out.width - max(len(attack) for attack in ("attack", *attacks))
+    left = list(filters)
+    while left:
+        some = [left.pop(0)]
+        while left and sum(wide[name] + 2 for name in (*some, left[0])) <= room:
+            some.append(left.pop(0))
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+        table.add_column("attack", no_wrap=True)
+        for name in some:
+            table.add_column(titles[name], justify="right")
+        for attack in attacks:
+            table.add_row(attack, *(cells[attack, name] for name in some))
+        out.print(table)
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    """Return a row of the attacks' means of what is found and lost."""
+    found = [row.recall_minus_chance or 0.0 for row in rows]
+    lost = [row.honest_lost for row in rows]
+    return rows[0]._replace(
+        attack=MEAN, recall_minus_chance=math.fsum(found) / len(rows), honest_lost=math.fsum(lost) / len(rows)
+    )
 
 
 def _found(row: Row) -> str:

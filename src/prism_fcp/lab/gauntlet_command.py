@@ -22,10 +22,9 @@ TRIALS = 20
 def gauntlet(options: Namespace) -> int:
     """Run one of the two matrices: all of it, its core, or what was picked."""
     calibration = options.matrix == "calibration"
-    for name in ("protocol", "list") if calibration else ("filter",):
-        if getattr(options, name):
-            other = "training" if calibration else "calibration"
-            raise SettingError(f"--{name} belongs to the other matrix: prism-fcp gauntlet {other} --{name} ...")
+    name, other = ("protocol", "training") if calibration else ("filter", "calibration")
+    if getattr(options, name):
+        raise SettingError(f"--{name} belongs to the other matrix: prism-fcp gauntlet {other} --{name} ...")
     return run_calibration(options) if calibration else run_training(options)
 
 

@@ -6,7 +6,7 @@ A factory `scene(seed, trial)` draws one; the same seed and trial give every att
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import erf, sqrt
 from typing import Final, NamedTuple
@@ -20,8 +20,13 @@ from prism_fcp.calibrate.grid import Grid, LinearGrid, LogGrid
 from prism_fcp.data.synthetic import Population, residuals_by_law
 from prism_fcp.engines import train
 from prism_fcp.lab.catalog import named
+from prism_fcp.lab.regimes import ATTACKS as TRAINING_ATTACKS
+from prism_fcp.lab.regimes import REGIMES as TRAINING_REGIMES
+from prism_fcp.scoring import scoring_models
+from prism_fcp.setup import CalibrationSettings
 from prism_fcp.streams import Role
-from prism_fcp.types import BoolArray
+from prism_fcp.train.protocol import protocol
+from prism_fcp.types import BoolArray, FloatArray
 
 Array = NDArray[np.float64]
 CLIENTS: Final = 100
@@ -42,6 +47,7 @@ class Scene:
     normals: Array  # (b, n): the attack's randomness
     quantiles: Array | None = None  # of the honest mixture, where its law is one formula
     evidence: Mapping[int | str, float] = field(default_factory=dict)  # from training
+    coalition: bool = False  # the liars attacked training as well: naming them is right, whatever they report
 
     def view(self, attack: ScoreAttack) -> ScoreAttackView:
         """Show an attack what it declares."""
@@ -113,14 +119,31 @@ def linear(seed: int, trial: int, *, trained: bool) -> Scene:
     models = np.broadcast_to(population.truth, (len(population.byzantine), len(population.truth)))
     if trained and arm is not None:
         models = train(population, setup.federation, [arm])[0].local_models
-    error = population.truth - models
-    centre = population.means * error.sum(axis=1)
-    spread = np.sqrt(population.variances * np.square(error).sum(axis=1) + population.noise_variances)
-    rng = streams.generator(streams.child(population.key, Role.CALIBRATION))
-    normals = rng.standard_normal((len(centre), setup.calibration.samples))
-    scene = _folded(population.key, population.byzantine, centre, spread, normals)
-    assert np.allclose(scene.scores, residuals_by_law(population, models, normals), rtol=1e-4)
-    return scene
+    return _by_law(population, models, setup.calibration.samples)
+
+
+def joint(
+    seed: int, trial: int, *, attack: str, ledger: bool = True, minority: float = 0.0, regime: str = "paper .2"
+) -> Scene:
+    """Train with the default protocol while the liars attack, and score with its model; `ledger`: filters get it.
+
+    `attack` and `regime` are the training gauntlet's; the same coalition lies in calibration. Every fifth client's true
+    model lies `minority` away from the others'.
+    """
+    setting = TRAINING_REGIMES[regime]
+    size = replace(setting.federation, attack=TRAINING_ATTACKS[attack](setting.federation.rounds))
+    population = setting.population.draw(size.num_clients, size.dimension, size.num_byzantine, seed, trial)
+    if minority:
+        apart = streams.generator(streams.child(population.key, Role.POPULATION, 2)).standard_normal(size.dimension)
+        apart *= minority / np.linalg.norm(apart)
+        own = population.truth + np.where(np.arange(size.num_clients) % 5 == 0, 1, 0)[:, None] * apart
+        population = replace(population, own_truths=own.astype(np.float32))
+    chosen = protocol("default", setting.known)
+    trained = train(population, size, [chosen.arm])[0]
+    models = scoring_models(trained, chosen.scoring_model, population)
+    scene = _by_law(population, models, CalibrationSettings().samples)
+    told = trained.ledger.suspicion() if ledger and trained.ledger else {}
+    return replace(scene, evidence=told, coalition=attack != "none")
 
 
 REGIMES: Final[dict[str, Regime]] = {
@@ -129,6 +152,15 @@ REGIMES: Final[dict[str, Regime]] = {
     "beta-200": Regime("Beta(2,5), alike, 200 scores each", partial(beta, samples=200)),
     "scales-200": Regime("scales log-normal 30 %, 200 scores", partial(scales, samples=200, spread=0.3)),
     "linear": Regime("the paper's: local models, 1,000 scores", partial(linear, trained=True)),
+    "joint": Regime("default protocol, attacked in training too", partial(joint, attack="gaussian")),
+    "joint-blind": Regime("the same, ledger withheld", partial(joint, attack="gaussian", ledger=False)),
+    "joint-alie": Regime("as joint, ALIE .5 in training", partial(joint, attack="ALIE .5"), core=False),
+    "joint-shift": Regime("as joint, shift .01 in training", partial(joint, attack="shift .01"), core=False),
+    "joint-flip": Regime("as joint, sign flip in training", partial(joint, attack="sign flip"), core=False),
+    "joint-quiet": Regime("as joint, no attack in training", partial(joint, attack="none"), core=False),
+    "joint-kinds": Regime(
+        "joint-quiet, a fifth's truth .1 apart", partial(joint, attack="none", minority=0.1), core=False
+    ),
     "beta-25": Regime("Beta(2,5), alike, 25 scores each", partial(beta, samples=25), core=False),
     "beta-50-hint": Regime("as beta-50, and training hints", partial(beta, samples=50, hint=3.0), core=False),
     "beta-1000": Regime("Beta(2,5), alike, 1,000 scores each", partial(beta, samples=1000), core=False),
@@ -146,6 +178,18 @@ def _begin(seed: int, trial: int) -> tuple[int, BoolArray, np.random.Generator]:
 
 def _attack_normals(key: int, samples: int) -> Array:
     return streams.generator(streams.child(key, Role.SCORE_ATTACK)).standard_normal((LIARS, samples))
+
+
+def _by_law(population: Population, models: FloatArray, samples: int) -> Scene:
+    """Return the scene of these models' residuals, (K, D): normal in each client, about a mean of its own."""
+    error = (population.truth if population.own_truths is None else population.own_truths) - models
+    centre = population.means * error.sum(axis=1)
+    spread = np.sqrt(population.variances * np.square(error).sum(axis=1) + population.noise_variances)
+    rng = streams.generator(streams.child(population.key, Role.CALIBRATION))
+    normals = rng.standard_normal((len(centre), samples))
+    scene = _folded(population.key, population.byzantine, centre, spread, normals)
+    assert np.allclose(scene.scores, residuals_by_law(population, models, normals), rtol=1e-4)
+    return scene
 
 
 def _folded(key: int, lying: BoolArray, centre: Array, spread: Array, normals: Array) -> Scene:

@@ -23,34 +23,30 @@ from prism_fcp.federation.drill import Drill
 from prism_fcp.federation.events import Hook
 from prism_fcp.federation.grid import WaitingGrid
 from prism_fcp.federation.messages import unwrap, wrap, wrap_problem
+from prism_fcp.federation.project import AGREEMENT, file_site, folder_of, name_of, settings_of
 from prism_fcp.federation.store import FileStore, MemoryStore, Store
 
-AGREEMENT: Final = "federation.toml"
 MOST_BYTES: Final = 2**34  # of a message from the server, whose model may be large
 QUERIES: Final = ("hello", "setup", "calibrate", "evaluate")
 
 
 def client_app(
-    make_site: MakeSite,
+    make_site: MakeSite = file_site,
     *,
-    settings: Callable[[str, Context], Mapping[str, Any]] = lambda name, context: {},
+    settings: Callable[[str, Context], Mapping[str, Any]] = settings_of,
     stores: Mapping[str, Store] | None = None,
     drills: Mapping[str, Drill] | None = None,
 ) -> ClientApp:
-    """Return the app of a client whose node config names it: `client="north"`.
+    """Return the app of a client whose node config names it: `client="north" site="/data/north.toml"`.
 
-    `make_site` makes its site from its name, its own settings and the agreement; `settings` finds these, and may hold
-    `state` (a file for what it remembers), `key` with `passphrase`, and `drill`. `stores` and `drills` are for clients
-    of one process.
+    `make_site(name, settings, agreement)` makes its site; without one it trains the agreement's model on the rows its
+    site's file names. `settings` finds what is the client's own: `state` (the file of what it remembers), `key` with
+    `passphrase`, and `drill`. `stores` and `drills` are for clients of one process.
     """
     app, known = ClientApp(), dict[str, ClientWork]()
 
     def work_of(context: Context) -> ClientWork:
-        name = str(context.node_config.get("client", ""))
-        if not name:
-            raise SettingError(
-                "the node config names no client; start the SuperNode with --node-config 'client=\"...\"'"
-            )
+        name = name_of(context)
         if name not in known:
             known[name] = _work(name, make_site, settings(name, context), stores, drills)
         return known[name]
@@ -72,13 +68,15 @@ def client_app(
 
 
 def server_app(
-    agreement: Agreement | Path | str = AGREEMENT,
+    agreement: Agreement | Path | str | None = None,
     *,
     folder: Path | str | None = None,
     start: Start | None = None,
     hooks: tuple[Hook, ...] = (),
 ) -> ServerApp:
-    """Return the server's app. The run config may name the agreement (`federation`), the folder and a trust folder.
+    """Return the server's app. It reads federation.toml in the project's folder and writes into runs/NAME there.
+
+    The run config may name another `federation`, another `folder`, and a `trust` folder: whose keys clients sign with.
 
     `start` gives the first parameters of models that sites bring; `hooks` hear every event.
     """
@@ -86,12 +84,13 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        told = {key: str(value) for key, value in context.run_config.items()}
+        told = {key: str(value) for key, value in context.run_config.items() if value}
+        home = folder_of(context)
         agreed = agreement
         if not isinstance(agreed, Agreement):
-            agreed = Agreement.load(Path(told.get("federation") or agreed))
-        place = Path(told.get("folder") or folder or Path("runs") / agreed.name)
-        trust = Trust.load(Path(told["trust"])) if told.get("trust") else None
+            agreed = Agreement.load(home / (told.get("federation") or agreed or AGREEMENT))
+        place = home / (told.get("folder") or folder or Path("runs") / agreed.name)
+        trust = Trust.load(home / told["trust"]) if "trust" in told else None
         if agreed.calibration.signed and trust is None:
             raise SettingError("calibration: signed = true, but no trust folder is given; run config: trust = ...")
         Conductor(agreed, place, start=start, hooks=hooks, trust=trust).run(WaitingGrid(grid))

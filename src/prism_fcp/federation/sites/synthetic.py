@@ -59,7 +59,7 @@ class SyntheticClients:
             told.key, told.truth, told.means[own], told.variances[own], told.noise_variances[own], told.byzantine[own],
             own_truths=None if told.own_truths is None else told.own_truths[own],
         )  # fmt: skip
-        return residuals_by_law(alone, parameters[None], normals)[0]
+        return np.asarray(residuals_by_law(alone, parameters[None], normals)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class SyntheticSite:
         """
         inputs, targets = self.clients.samples(round_number)
         own = slice(self.index, self.index + 1)
-        return lms_step(parameters[None], inputs[own], targets[own], self.step_size)[0]
+        return np.asarray(lms_step(parameters[None], inputs[own], targets[own], self.step_size)[0])
 
     def scores(self, parameters: FloatArray) -> NDArray[Any]:
         """Return the calibration scores."""

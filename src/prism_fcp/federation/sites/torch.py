@@ -107,13 +107,16 @@ class TorchLearner:
 
     def _check_buffers(self, before: list[Any]) -> None:
         """Put buffers back and refuse a module that changes them: what is no parameter would never be shared."""
+        changed = []
         for old, (name, now) in zip(before, self._module.named_buffers(), strict=True):
             if not _torch().equal(old, now):
                 now.copy_(old)
-                raise SettingError(
-                    f"training changes the module's buffer {name!r}, which is no parameter and would differ between "
-                    "sites; use LayerNorm or GroupNorm, or track_running_stats=False"
-                )
+                changed.append(name)
+        if changed:
+            raise SettingError(
+                f"training changes the module's buffer {changed[0]!r}, which is no parameter and would differ between "
+                "sites; use LayerNorm or GroupNorm, or track_running_stats=False"
+            )
 
 
 def torch_site(

@@ -132,7 +132,8 @@ def torch_site(
 ) -> RowsSite:
     """Return a site that trains the module `make()` returns with `optimizer(parameters)`, by default on squared error.
 
-    torch.optim.Adam will do for an optimiser, or `lambda parameters: torch.optim.SGD(parameters, lr=0.05)`.
+    torch.optim.Adam will do for an optimiser, or `lambda parameters: torch.optim.SGD(parameters, lr=0.05)`. Where
+    several sites share a machine set OMP_NUM_THREADS=1: torch's threads of one wait for those of another.
     """
     return RowsSite(rows, TorchLearner(make, optimizer, loss, start_key, device), local_steps, batch_size)
 

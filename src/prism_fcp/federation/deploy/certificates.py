@@ -54,7 +54,9 @@ def make_certificates(
     try:
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError as error:
-        raise MissingExtraError("certificates need the package cryptography: pip install 'prism-fcp[flower]'") from error
+        raise MissingExtraError(
+            "certificates need the package cryptography: pip install 'prism-fcp[flower]'"
+        ) from error
     places = certificate_paths(folder)
     signer, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
     root = _certificate("prism-fcp authority", None, signer, signer.public_key(), None, days)
@@ -78,8 +80,9 @@ def _certificate(
     """Sign a server's certificate, or without hosts an authority's own."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    own = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
     builder = (
         x509.CertificateBuilder()
@@ -96,7 +99,7 @@ def _certificate(
     )
     if hosts is not None:
         builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     return builder.sign(signer, hashes.SHA384())
 
 

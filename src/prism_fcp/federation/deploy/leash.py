@@ -1,15 +1,17 @@
 """Hold one program and everything it starts: when the holder is told to, or its parent is gone, nothing stays behind.
 
 A program by itself, run by its path and on the standard library alone, so that it costs 10 MB and no start-up time:
-`python leash.py [--grace SECONDS] -- COMMAND...`. Its standard input is the lifeline: whoever holds the other end
-says "stop" by closing it, and the system closes it for one who was killed. Then the program gets SIGTERM, after the
-grace SIGKILL, and so does every process below it, those in sessions of their own too: the holder adopts orphans
-(Linux; elsewhere they are found as long as their parent lives). The exit status is the program's, 128 + n for signal n.
+`python leash.py [--grace SECONDS] [--hold FILE] -- COMMAND...`. Its standard input is the lifeline: whoever holds the
+other end says "stop" by closing it, and the system closes it for one who was killed. Then the program gets SIGTERM,
+after the grace SIGKILL, and so does every process below it, those in sessions of their own too: the holder adopts
+orphans (Linux; elsewhere they are found as long as their parent lives). Until then it holds a shared lock on FILE, by
+which a later run sees that something is still there. The exit status is the program's, 128 + n for signal n.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import select
 import signal
@@ -57,6 +59,9 @@ def main(arguments: list[str]) -> int:
     """Run the command after `--` on the leash and return its exit status."""
     options, command = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
     grace = float(options[options.index("--grace") + 1]) if "--grace" in options else 5.0
+    if "--hold" in options:
+        held = os.open(options[options.index("--hold") + 1], os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(held, fcntl.LOCK_SH)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     wake, told = os.pipe()
     os.set_blocking(told, False)

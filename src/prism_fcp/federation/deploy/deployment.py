@@ -172,7 +172,7 @@ class Deployment:
             find("flower-supernode"), "--superlink", self.address, "--host", "127.0.0.1",
             "--port", str(free_ports(1)[0]), "--node-config", str(home / "node.toml"), *secure,
         ]  # fmt: skip
-        return self._program(site, command, home)
+        return self._program(f"sites/{site}", command, home)
 
     def _program(self, name: str, command: Sequence[str], home: Path) -> Program:
         env = environment(home, self.place / "tmp")

@@ -63,7 +63,7 @@ def run_local(
             raise SettingError(f"site {site}: there is no file {path}; write it, or do not name the client")
     began = time.monotonic()
     settings = {site: {"client": site, "site": str(path.resolve())} for site, path in sites.items()}
-    told = {"folder": str(folder), **(config or {})}
+    told = {"project": str(project), "folder": str(folder), **(config or {})}
     events = Follower(folder / "events.jsonl")
     with ExitStack() as held:
         held.enter_context(_stoppable())

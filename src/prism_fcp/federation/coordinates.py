@@ -1,0 +1,83 @@
+"""Which coordinates a key stands for: the same subset as `train.sharing` deals, found without sorting."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_fcp import streams
+from prism_fcp.federation.keys import Keys
+from prism_fcp.streams import EVERYONE, Role
+from prism_fcp.train.settings import Masks
+
+BAND: Final = 6.0  # standard deviations around the M-th smallest word within which it is looked for
+KEPT: Final = 128  # masks kept, so that a round's common one is found once
+
+
+def mask_keys(keys: Keys, masks: Masks, round_number: int, client: int) -> tuple[int, int | None]:
+    """Return the keys of a client's upload and download masks; None: the download is everything, or nothing.
+
+    Paper: Alg. 1, phase 1
+    """
+    who = EVERYONE if masks.coordination == "common" else client
+    up = keys.of(Role.UPLOAD_MASK, round_number, who)
+    match masks.download:
+        case "same":
+            return up, up
+        case "previous":
+            return up, keys.of(Role.UPLOAD_MASK, round_number - 1, who)
+        case "independent":
+            return up, keys.of(Role.DOWNLOAD_MASK, round_number, who)
+    return up, None
+
+
+def shared(key: int, masks: Masks, dimension: int) -> NDArray[np.int64]:
+    """Return the coordinates of the upload mask that hangs on a key, ascending."""
+    return _shared(key, masks.num_shared, masks.layers, dimension)
+
+
+def received(key: int | None, masks: Masks, dimension: int) -> NDArray[np.int64]:
+    """Return the coordinates a download stands for."""
+    if key is not None:
+        return shared(key, masks, dimension)
+    return np.arange(dimension if masks.download == "full" else 0)
+
+
+@lru_cache(maxsize=KEPT)
+def _shared(key: int, num_shared: int, layers: tuple[int, ...], dimension: int) -> NDArray[np.int64]:
+    units = len(layers) or dimension
+    chosen = smallest(streams.words(key, units), num_shared) if num_shared < units else np.arange(units)
+    if layers:
+        wanted = np.zeros(units, dtype=np.bool_)
+        wanted[chosen] = True
+        chosen = np.flatnonzero(np.repeat(wanted, layers))
+    chosen.flags.writeable = False
+    return chosen
+
+
+def smallest(words: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
+    """Return the positions of the `count` smallest words, ascending; of equal ones the first.
+
+    Words are uniform, so the last of them is found within a narrow band around its expected place; a band that misses
+    it is widened to all words.
+
+    >>> smallest(np.array([5, 1, 9, 1], dtype=np.uint64) << np.uint64(60), 2).tolist()
+    [1, 3]
+    """
+    total = len(words)
+    share = count / total
+    slack = BAND * (share * (1 - share) / total) ** 0.5 + 4 / total
+    low, high = (np.uint64(min(max(bound, 0.0), 1.0) * (2**64 - 2**11)) for bound in (share - slack, share + slack))
+    below = int(np.count_nonzero(words < low))
+    band = np.flatnonzero((words >= low) & (words <= high))
+    if not below < count <= below + len(band):
+        below, band = 0, np.arange(total)
+    inside = band[np.argsort(words[band], kind="stable")[: count - below]]
+    chosen = np.zeros(total, dtype=np.bool_)
+    if below:
+        chosen |= words < low
+    chosen[inside] = True
+    return np.flatnonzero(chosen)

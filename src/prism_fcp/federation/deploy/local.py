@@ -20,9 +20,10 @@ from prism_fcp import io
 from prism_fcp.errors import SettingError
 from prism_fcp.federation.deploy.control import RunStatus
 from prism_fcp.federation.deploy.deployment import START, Deployment
-from prism_fcp.federation.deploy.logs import Follower
 from prism_fcp.federation.deploy.program import DeploymentError, listening
 from prism_fcp.federation.deploy.supervisor import Tell
+from prism_fcp.federation.events import FILE, Hook
+from prism_fcp.federation.events import read as read_events
 
 ATTEMPTS: Final = 5  # times a run is started before somebody must ask for it
 _BEAT: Final = 0.2  # seconds between two looks at the programs
@@ -48,7 +49,7 @@ def run_local(
     tls: bool = True,
     config: Mapping[str, str | int | float | bool] | None = None,
     tell: Tell = print,
-    watch: Callable[[Mapping[str, Any]], None] | None = None,
+    watch: Hook | None = None,
     attempts: int = ATTEMPTS,
 ) -> LocalRun:
     """Run the app in `project` on a deployment of its own, one SuperNode for each site's file, and take it down.
@@ -64,14 +65,14 @@ def run_local(
     began = time.monotonic()
     settings = {site: {"client": site, "site": str(path.resolve())} for site, path in sites.items()}
     told = {"project": str(project), "folder": str(folder), **(config or {})}
-    events = Follower(folder / "events.jsonl")
+    pump = _pump(folder / FILE, watch)
     with ExitStack() as held:
         held.enter_context(_stoppable())
         held.enter_context(io.locked(folder / "deploy"))
         tell(f"raising a SuperLink and {len(sites)} SuperNodes on 127.0.0.1{'' if tls else ', in plain text, no keys'}")
         deployment = held.enter_context(Deployment(folder, settings, tls, tell))
         for attempt in range(1, attempts + 1):
-            status, lost = _attempt(deployment, project, told, lambda: _pump(events, watch))
+            status, lost = _attempt(deployment, project, told, pump)
             if status.completed or not lost:
                 break
             if attempt < attempts:
@@ -129,10 +130,18 @@ def _until_back(deployment: Deployment) -> None:
         deployment.tend()
 
 
-def _pump(events: Follower, watch: Callable[[Mapping[str, Any]], None] | None) -> None:
-    for event in events.new():
+def _pump(path: Path, watch: Hook | None) -> Callable[[], None]:
+    """Return what hands each new event of a file to `watch`; those of an earlier run are not new."""
+    since = path.stat().st_size if path.exists() else 0
+
+    def pump() -> None:
+        nonlocal since
+        events, since = read_events(path, since)
         if watch is not None:
-            watch(event)
+            for event in events:
+                watch(event)
+
+    return pump
 
 
 @contextmanager

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from prism_fcp.errors import OutputError
 
@@ -35,26 +34,3 @@ def tail(path: Path, most: int) -> str:
         return ""
     except OSError as error:
         raise OutputError(f"cannot read {path}: {error.strerror}; check the path and its rights") from error
-
-
-class Follower:
-    """Reads the JSON lines that are added to a file, whole ones only; a file begun anew is read anew."""
-
-    def __init__(self, path: Path) -> None:
-        """Begin behind what is there already."""
-        self._path, self._at = path, path.stat().st_size if path.exists() else 0
-
-    def new(self) -> list[dict[str, Any]]:
-        """Return what was added since the last call."""
-        try:
-            with self._path.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                self._at = self._at if self._at <= size else 0
-                file.seek(self._at)
-                whole, newline, _ = file.read(size - self._at).rpartition(b"\n")
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise OutputError(f"cannot read {self._path}: {error.strerror}; check the path and its rights") from error
-        self._at += len(whole) + len(newline)
-        return [json.loads(line) for line in whole.splitlines() if line.strip()]

@@ -93,8 +93,7 @@ def server_app(
         trust = Trust.load(home / told["trust"]) if "trust" in told else None
         if agreed.calibration.signed and trust is None:
             raise SettingError("calibration: signed = true, but no trust folder is given; run config: trust = ...")
-        fresh = told.get("fresh") == "True"
-        Conductor(agreed, place, start=start, hooks=hooks, trust=trust, fresh=fresh).run(WaitingGrid(grid))
+        Conductor(agreed, place, start=start, hooks=hooks, trust=trust).run(WaitingGrid(grid))
 
     return app
 

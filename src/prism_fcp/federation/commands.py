@@ -19,6 +19,7 @@ from prism_fcp.exchange.telling import say
 from prism_fcp.federation import checkpoint
 from prism_fcp.federation.agreement import Agreement
 from prism_fcp.federation.conclude import KIND, RESULT
+from prism_fcp.federation.conduct import forget
 from prism_fcp.federation.deploy.local import run_local
 from prism_fcp.federation.events import listening
 from prism_fcp.federation.grid import InProcessGrid
@@ -58,7 +59,7 @@ def run(options: Namespace) -> int:
     _note(folder, {"how": "run", "project": str(project)}, options.fresh)
     server, client = _apps(project)
     nodes = [{"client": name, "site": str(project / SITES / f"{name}.toml")} for name in agreement.clients]
-    config = {"project": str(project), "folder": str(folder), "fresh": options.fresh}
+    config = {"project": str(project), "folder": str(folder)}
     watcher = Watcher()
     try:
         with listening(watcher):
@@ -82,7 +83,7 @@ def local(options: Namespace) -> int:
     watcher = Watcher()
     try:
         done = run_local(
-            project, folder, sites, tls=not options.plain, config={"fresh": options.fresh}, watch=watcher,
+            project, folder, sites, tls=not options.plain, watch=watcher,
             tell=lambda text: print(text, file=sys.stderr, flush=True),
         )  # fmt: skip
     finally:
@@ -142,10 +143,10 @@ def _finished(folder: Path, fresh: bool) -> bool:
 
 
 def _note(folder: Path, how: dict[str, Any], fresh: bool) -> None:
-    """Write how a run was begun; the result of one that is begun anew is no longer true."""
+    """Write how a run was begun; begun anew, the last one is forgotten."""
     io.check_folder(folder)
     if fresh:
-        io.discard(folder / RESULT)
+        forget(folder)
     io.write_json(folder / HOW, HOW_KIND, how)
 
 
@@ -176,8 +177,6 @@ def _apps(project: Path) -> tuple[ServerApp, ClientApp]:
                 raise
             raise DataError(f"{project}: no module {module!r}, which {key} names") from error
         if not isinstance(made, kind):
-            raise DataError(
-                f"{project}: {place} is no Flower {kind.__name__}{did_you_mean(name, dir(import_module(module)))}"
-            )
+            raise DataError(f"{project}: {place} is no Flower {kind.__name__}; write app = ... there")
         found.append(made)
     return found[0], found[1]

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from prism_fcp.calibrate.signing import Signer
 from prism_fcp.calibrate.trust import Trust
-from prism_fcp.errors import DataError, PrismError, SettingError
+from prism_fcp.errors import DataError, PrismError
 from prism_fcp.federation.agreement import Agreement
 from prism_fcp.federation.client import ClientWork, MakeSite
 from prism_fcp.federation.conduct import Conductor, Start
@@ -100,8 +100,6 @@ def server_app(
             agreed = Agreement.load(home / (told.get("federation") or agreed or AGREEMENT))
         place = home / (told.get("folder") or folder or Path("runs") / agreed.name)
         trust = Trust.load(home / told["trust"]) if "trust" in told else None
-        if agreed.calibration.signed and trust is None:
-            raise SettingError("calibration: signed = true, but no trust folder is given; run config: trust = ...")
         Conductor(agreed, place, start=start, hooks=hooks, trust=trust).run(WaitingGrid(grid))
 
     return app

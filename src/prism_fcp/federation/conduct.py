@@ -65,7 +65,7 @@ class Conductor:
             try:
                 return self._play(strategy, grid)
             except BaseException as error:
-                if coordinator.terms is not None:
+                if coordinator.terms is not None and coordinator.whole:
                     self._keep(coordinator)
                 events.tell("stopped", round=coordinator.round, reason=f"{type(error).__name__}: {error}"[:300])
                 raise
@@ -96,6 +96,8 @@ class Conductor:
 
     def _coordinator(self) -> Coordinator:
         keys = self.keys or SecretKeys(self._secret())
+        if self.agreement.calibration.signed and self.trust is None:
+            raise SettingError("calibration: signed = true, but no trust folder is given; run config: trust = ...")
         if self.agreement.model is None and self.start is None:
             raise SettingError("the sites bring their own models: give the first parameters, server_app(start=...)")
         made = Coordinator(self.agreement, keys, secrets.token_bytes(8), self.start or _zeros, self.trust, agree_on)

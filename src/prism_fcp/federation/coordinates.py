@@ -18,6 +18,7 @@ from prism_fcp.train.settings import Masks
 COMPILED_FROM: Final = 100_000  # words from which the compiled kernel is worth loading
 BAND: Final = 6.0  # standard deviations around the M-th smallest word within which it is looked for
 MOST_KEPT: Final = 2**29  # bytes of masks kept, so that those of a round are found once
+MOST_MASKS: Final = 4096
 
 
 def mask_keys(keys: Keys, masks: Masks, round_number: int, client: int) -> tuple[int, int | None]:
@@ -67,7 +68,7 @@ def _shared(key: int, num_shared: int, layers: tuple[int, ...], dimension: int) 
     if found is None:
         found = _found(key, num_shared, layers, dimension)
         # Those of one federation are of one size; by layers they differ, and the limit is a rough one.
-        while _kept and (len(_kept) + 1) * found.nbytes > MOST_KEPT:
+        while _kept and len(_kept) >= min(MOST_MASKS, MOST_KEPT // found.nbytes):
             del _kept[next(iter(_kept))]
         _kept[address] = found
     return found

@@ -36,7 +36,7 @@ def save(path: Path, coordinator: Coordinator, clients: Mapping[str, store.State
         "version": VERSION, "agreement": coordinator.agreement.digest, "experiment": coordinator.experiment.hex(),
         "round": coordinator.round, "void": coordinator.void, "samples": coordinator.samples,
         "units": coordinator.units, "layers": [[layer.name, layer.size] for layer in coordinator.layers],
-        "roster": coordinator.settled_roster, "rule": freeze(coordinator.rule_state, arrays),
+        "roster": coordinator.roster.kept(), "rule": freeze(coordinator.rule_state, arrays),
         "ledger": freeze(coordinator.ledger, arrays), "averaged": freeze(coordinator.averaged, arrays),
         "clients": list(clients or {}),
     }  # fmt: skip

@@ -23,7 +23,7 @@ from prism_fcp.calibrate.trust import Trust
 from prism_fcp.errors import DataError, SettingError
 from prism_fcp.federation import checkpoint
 from prism_fcp.federation.agreement import Agreement
-from prism_fcp.federation.conclude import RESULT, calibrate, choice_model, conclude, evaluate
+from prism_fcp.federation.conclude import KIND, RESULT, calibrate, choice_model, conclude, evaluate
 from prism_fcp.federation.coordinator import Coordinator
 from prism_fcp.federation.events import FILE as EVENTS
 from prism_fcp.federation.events import Events, Hook
@@ -54,12 +54,14 @@ class Conductor:
     every: float = 0.0  # seconds between checkpoints at least; 0: one a round
 
     def run(self, grid: Grid) -> dict[str, Any]:
-        """Play the run to its end, from where the folder's checkpoint stands, and return what it came to."""
+        """Play the run to its end, from where the folder's checkpoint stands, unless it is there; return what it came to."""
         logging.getLogger("flwr").setLevel(logging.WARNING)  # events tell what happens
         with io.locked(self.folder):
             if self.fresh:
                 forget(self.folder)
             coordinator = self._coordinator()
+            if coordinator.done and (self.folder / RESULT).exists():
+                return io.read_json(self.folder / RESULT, KIND)
             events = Events(self.folder / EVENTS, self.hooks)
             strategy = PrismStrategy(coordinator, events, self._keeper(coordinator))
             try:
@@ -87,8 +89,10 @@ class Conductor:
             strategy.start(grid, ArrayRecord(), num_rounds=left, timeout=deadline)
         self._keep(coordinator)
         strategy.greet(grid, again=True)
+        coordinator.roster.hold()
         body = calibrate(strategy, grid, self.folder)
         worth = evaluate(strategy, grid, body)
+        coordinator.roster.release()
         told = conclude(strategy, self.folder, body, worth)
         self._keep(coordinator)
         events.tell("finished", folder=self.folder.name)

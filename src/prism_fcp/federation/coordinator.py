@@ -6,11 +6,10 @@ refused by name with a reason, and the round goes on without it.
 
 from __future__ import annotations
 
-import copy
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +31,7 @@ from prism_fcp.federation.payload import (
     unpack_document,
     unpack_values,
 )
-from prism_fcp.federation.roster import Entry, Roster
+from prism_fcp.federation.roster import Roster
 from prism_fcp.streams import Role
 from prism_fcp.train.aggregate import RULES
 from prism_fcp.train.aggregate.lift import LARGEST
@@ -92,7 +91,6 @@ class Coordinator:
     _hellos: dict[int, Hello] = field(default_factory=dict)
     _asked: tuple[int, ...] = ()
     _answers: dict[int, FloatArray] = field(default_factory=dict)
-    _before: list[Entry] | None = None  # the roster when the open round began
     whole: bool = True  # False while a round is being closed: what stands here then belongs to no round
 
     def __post_init__(self) -> None:
@@ -216,7 +214,8 @@ class Coordinator:
         number, total = self.round + 1, len(self.agreement.clients)
         drawn = streams.subset(self.keys.of(Role.PARTICIPANTS, number), total, self.agreement.participants)
         self._asked = tuple(int(k) for k in np.flatnonzero(drawn) if self.roster.asked(int(k), number))
-        self._answers, self._before = {}, [copy.copy(entry) for entry in self.roster.entries]
+        self._answers = {}
+        self.roster.hold()
         return self._asked
 
     def task(self, client: int) -> bytes:
@@ -269,14 +268,10 @@ class Coordinator:
         self.whole = False  # stopped between these lines, nothing is kept: the last checkpoint stands
         self.rule_state, self.model, self.averaged, self.ledger = rule_state, model, averaged, ledger
         self.round, self.void = number, 0 if enough else self.void + 1
-        self._asked, self._answers, self._before = (), {}, None
+        self._asked, self._answers = (), {}
+        self.roster.release()
         self.whole = True
         return Closed(number, asked, accepted, enough, weakened, self.ledger)
-
-    @property
-    def settled_roster(self) -> list[dict[str, Any]]:
-        """Return the roster of the last closed round: one that is still open is asked for again after a stop."""
-        return self.roster.to_json() if self._before is None else [asdict(entry) for entry in self._before]
 
     @property
     def final(self) -> FloatArray:

@@ -18,6 +18,7 @@ from prism_fcp.types import FloatArray
 
 VALUE_BYTES: Final = 4
 MOST_VALUE: Final = float(np.finfo(np.float32).max)
+AGAIN: Final = "set this client up again"  # ends what a client says that has lost its state, or never had one
 MOST_HEADER: Final = 8_000_000  # bytes of JSON: names of columns, a calibration spec with all its clients
 _TASK: Final = struct.Struct("<8sIQQB")  # experiment, round, upload key, download key, is there a download key?
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,6 @@ QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "NO_COLOR": "1",
     "PYTHONUNBUFFERED": "1",
-    "PYTHONWARNINGS": "ignore::DeprecationWarning",
 }
 
 
@@ -99,19 +98,23 @@ class Program:
 
     def poll(self) -> int | None:
         """Return the exit status, 128 + n for signal n; None while it runs."""
-        return self._holder.poll()
+        if self._holder.poll() is not None:
+            self.release()
+        return self._holder.returncode
 
     def wait(self, seconds: float) -> int | None:
         """Wait so long at most, and return as `poll`."""
         try:
-            return self._holder.wait(seconds)
+            self._holder.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+        return self.poll()
 
     def release(self) -> None:
         """Tell it to end, without waiting for it."""
         assert self._holder.stdin is not None
-        self._holder.stdin.close()
+        with suppress(BrokenPipeError):
+            self._holder.stdin.close()
 
     def stop(self) -> None:
         """End it and all that it started."""
@@ -119,6 +122,7 @@ class Program:
         if self.wait(GRACE + 10.0) is None:
             self._holder.kill()  # the program below it is killed with it
             self._holder.wait()
+        self.poll()
 
     def last_words(self) -> str:
         """Return the last line it wrote, for a message."""

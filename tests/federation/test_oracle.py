@@ -56,7 +56,7 @@ def agreement(training: Training, **calibration: object) -> Agreement:
 def test_the_federation_equals_the_readable_engine(name: str, tmp_path: Path) -> None:
     agreed = agreement(PROTOCOLS[name], filter=Choice("known_count"), suspects=20)
     population = SyntheticLinear().draw(CLIENTS, DIMENSION, 20, seed=3)
-    clients = SyntheticClients(population)
+    clients = SyntheticClients(population, agreed.clients)
     attackers = {
         agreed.clients[k]: Drill(
             UPDATE_ATTACKS["gaussian"](), SCORE_ATTACKS["efficiency"](), SimulatedKeys(population.key), int(k)
@@ -65,7 +65,7 @@ def test_the_federation_equals_the_readable_engine(name: str, tmp_path: Path) ->
     }
     told = run_in_process(agreed, clients.site, tmp_path, keys=SimulatedKeys(population.key), drills=attackers)
 
-    terms = agreed.terms(clients.site(agreed.clients[0], {}, agreed).layers, linear=True, samples=10**9)
+    terms = agreed.terms(clients.site(agreed.clients[0], {}, agreed.common).layers, linear=True, samples=10**9)
     federation = replace(terms.federation, num_byzantine=20, attack=Choice("gaussian"))
     (wanted,) = train_readable(population, federation, [terms.arm])
     with np.load(tmp_path / "checkpoint.npz") as kept:

@@ -90,6 +90,35 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Common:
+    """What every client is told of the agreement: what it trains and how, and not who else there is."""
+
+    name: str
+    model: Choice | None
+    target: str
+    training: Training
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON says it."""
+        return {key: value for key, value in plain(self).items() if value is not None}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any], where: str) -> Common:
+        """Return what the server told; anything else is one line that says so."""
+        check_keys(body, list(cls.__dataclass_fields__), where)
+        training = body.get("training")
+        if not isinstance(training, Mapping):
+            raise SettingError(f"{where}: training must be a table")
+        model = body.get("model")
+        return cls(
+            name=convert(body.get("name"), str, f"{where}: name"),
+            model=None if model is None else convert(model, Choice, f"{where}: model"),
+            target=convert(body.get("target", ""), str, f"{where}: target"),
+            training=build(Training, _without_none(training), f"{where} [training]"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Agreement:
     """A federation's settings, checked."""
 
@@ -132,6 +161,11 @@ class Agreement:
     def digest(self) -> str:
         """Return a hash of all of it."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def common(self) -> Common:
+        """Return the part that clients are told."""
+        return Common(name=self.name, model=self.model, target=self.target, training=self.training)
 
     def terms(self, layers: tuple[Layer, ...], *, samples: int | None = None, linear: bool = False) -> Terms:
         """Return what this comes to for models with these stretches; `samples`: the fewest training rows of a client.
@@ -184,7 +218,7 @@ class Agreement:
                 own["levels"] = [str(level) for level in own["levels"]]
             if isinstance(own.get("guard"), float):
                 own["guard"] = str(own["guard"])
-            made = build(kind, {name: value for name, value in own.items() if value is not None}, at)
+            made = build(kind, _without_none(own), at)
             told[key] = replace(made, **grid) if grid else made
         for key in ("name", "clients"):
             if key not in told:
@@ -250,3 +284,7 @@ class Agreement:
             raise SettingError(
                 f"patience: quorum={told.quorum}; must lie in 1..{self.participants}, the clients a round asks"
             )
+
+
+def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value is not None}

@@ -49,12 +49,7 @@ def save(path: Path, coordinator: Coordinator, clients: Mapping[str, store.State
 def restore(path: Path, coordinator: Coordinator) -> dict[str, store.State]:
     """Bring a new coordinator to where the file's stood, and return the states of clients it holds."""
     arrays = unpack_arrays(io.read_bytes(path, MOST_BYTES), str(path))
-    try:
-        head = json.loads(arrays.pop("head").tobytes())
-        if head["version"] != VERSION:
-            raise ValueError(f"version {head['version']}; this one reads {VERSION}")
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: no whole checkpoint ({str(error)[:80]}); begin anew with --fresh") from error
+    head = _head(arrays, path)
     if head["agreement"] != coordinator.agreement.digest:
         raise DataError(f"{path}: belongs to other settings; restore federation.toml, or begin anew with --fresh")
     coordinator.experiment = bytes.fromhex(head["experiment"])
@@ -77,6 +72,21 @@ def restore(path: Path, coordinator: Coordinator) -> dict[str, store.State]:
         name: store.unpack(arrays[f"client-{place}"].tobytes(), f"{path}: client {name}")
         for place, name in enumerate(head["clients"])
     }
+
+
+def head(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint tells beside its arrays: the round, the roster."""
+    return _head(unpack_arrays(io.read_bytes(path, MOST_BYTES), str(path)), path)
+
+
+def _head(arrays: Mapping[str, NDArray[Any]], path: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads(arrays["head"].tobytes())
+        if told["version"] != VERSION:
+            raise ValueError(f"version {told['version']}; this one reads {VERSION}")
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: no whole checkpoint ({str(error)[:80]}); begin anew with --fresh") from error
+    return told
 
 
 def freeze(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:

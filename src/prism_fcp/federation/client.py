@@ -18,7 +18,7 @@ from prism_fcp.calibrate.signing import Signer
 from prism_fcp.calibrate.spec import CalibrationSpec
 from prism_fcp.calibrate.summary import summarize
 from prism_fcp.errors import DataError, PrismError, SettingError
-from prism_fcp.federation.agreement import Agreement
+from prism_fcp.federation.agreement import Common
 from prism_fcp.federation.coordinates import received, shared
 from prism_fcp.federation.drill import Drill
 from prism_fcp.federation.payload import (
@@ -34,7 +34,7 @@ from prism_fcp.train.round import receive
 from prism_fcp.train.settings import Masks
 from prism_fcp.types import Choice, FloatArray
 
-MakeSite: TypeAlias = Callable[[str, Mapping[str, Any], Agreement], Site]
+MakeSite: TypeAlias = Callable[[str, Mapping[str, Any], Common], Site]
 FORGED: Final = "/forged"  # what a drill sends in place of the parameters; no site's memory can have the name
 HELLO: Final = b"prism-fcp hello\0"  # no summary begins so: its first bytes are a length far below this one's
 
@@ -49,7 +49,7 @@ class ClientWork:
     settings: Mapping[str, Any] = field(default_factory=dict)  # the site's own
     signer: Signer | None = None
     drill: Drill | None = None  # plays an attacker, where somebody wants to see what would happen
-    _made: tuple[Agreement, Site] | None = None
+    _made: tuple[Common, Site] | None = None
     _ready: str = ""  # the experiment the site's units and the drill are set for
 
     def handle(self, kind: str, data: bytes) -> bytes:
@@ -70,10 +70,7 @@ class ClientWork:
     def _hello(self, data: bytes) -> bytes:
         """Say who this is and what its models look like; with a key, prove it."""
         asked, _ = unpack_document(data, "hello")
-        agreement = Agreement.from_json(_part(asked, "agreement", dict), "the server's agreement")
-        if self.name not in agreement.clients:
-            raise SettingError(f"client {self.name!r} is not among the clients of {agreement.name!r}")
-        site = self._site_for(agreement)
+        site = self._site_for(Common.from_json(_part(asked, "agreement", dict), "the server's agreement"))
         told: dict[str, Any] = {
             "client": self.name,
             "layers": [[layer.name, layer.size] for layer in site.layers],
@@ -161,7 +158,7 @@ class ClientWork:
             {"covered": [int(one[0]) for one in found], "rows": int(found[0][1]), "error": float(found[0][2])}
         )
 
-    def _site_for(self, agreement: Agreement) -> Site:
+    def _site_for(self, agreement: Common) -> Site:
         if self._made is None or self._made[0] != agreement:
             self._made, self._ready = (agreement, self.make_site(self.name, self.settings, agreement)), ""
         return self._made[1]
@@ -172,7 +169,7 @@ class ClientWork:
         if self._made is not None and self._ready == experiment and state is not None:
             site = self._made[1]
         else:
-            site = self._site_for(Agreement.from_json(_part(told, "agreement", dict), "the server's agreement"))
+            site = self._site_for(Common.from_json(_part(told, "agreement", dict), "the server's agreement"))
             if isinstance(site, Keyed):
                 site.draw_from(int(_part(told, "key", str), 16))
             if isinstance(site, Describing):

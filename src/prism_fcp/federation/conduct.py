@@ -23,7 +23,7 @@ from prism_fcp.calibrate.trust import Trust
 from prism_fcp.errors import DataError, SettingError
 from prism_fcp.federation import checkpoint
 from prism_fcp.federation.agreement import Agreement
-from prism_fcp.federation.conclude import calibrate, choice_model, conclude, evaluate
+from prism_fcp.federation.conclude import RESULT, calibrate, choice_model, conclude, evaluate
 from prism_fcp.federation.coordinator import Coordinator
 from prism_fcp.federation.events import FILE as EVENTS
 from prism_fcp.federation.events import Events, Hook
@@ -58,7 +58,7 @@ class Conductor:
         logging.getLogger("flwr").setLevel(logging.WARNING)  # events tell what happens
         with io.locked(self.folder):
             if self.fresh:
-                self._forget()
+                forget(self.folder)
             coordinator = self._coordinator()
             events = Events(self.folder / EVENTS, self.hooks)
             strategy = PrismStrategy(coordinator, events, self._keeper(coordinator))
@@ -124,9 +124,20 @@ class Conductor:
     def _keep(self, coordinator: Coordinator) -> None:
         checkpoint.save(self.folder / checkpoint.FILE, coordinator, self.states() if self.states else None)
 
-    def _forget(self) -> None:
-        for name in (checkpoint.FILE, EVENTS, "summaries.sqlite", "summaries.sqlite-wal", "summaries.sqlite-shm"):
-            io.discard(self.folder / name)
+
+def forget(folder: Path) -> None:
+    """Remove what a run left that is no longer true once another begins; the secret too, for masks must not repeat."""
+    names = (
+        checkpoint.FILE,
+        EVENTS,
+        RESULT,
+        SECRET,
+        "summaries.sqlite",
+        "summaries.sqlite-wal",
+        "summaries.sqlite-shm",
+    )
+    for name in names:
+        io.discard(folder / name)
 
 
 def first_parameters(coordinator: Coordinator, layers: tuple[Layer, ...]) -> FloatArray:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from importlib.util import find_spec
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from prism_fcp.federation.keys import Keys
 from prism_fcp.streams import EVERYONE, Role
 from prism_fcp.train.settings import Masks
 
+COMPILED_FROM: Final = 100_000  # words from which the compiled kernel is worth loading
 BAND: Final = 6.0  # standard deviations around the M-th smallest word within which it is looked for
 KEPT: Final = 128  # masks kept, so that a round's common one is found once
 
@@ -36,6 +39,8 @@ def mask_keys(keys: Keys, masks: Masks, round_number: int, client: int) -> tuple
 
 def shared(key: int, masks: Masks, dimension: int) -> NDArray[np.int64]:
     """Return the coordinates of the upload mask that hangs on a key, ascending."""
+    if masks.num_shared == (len(masks.layers) or dimension):
+        return _everything(dimension)
     return _shared(key, masks.num_shared, masks.layers, dimension)
 
 
@@ -43,19 +48,42 @@ def received(key: int | None, masks: Masks, dimension: int) -> NDArray[np.int64]
     """Return the coordinates a download stands for."""
     if key is not None:
         return shared(key, masks, dimension)
-    return np.arange(dimension if masks.download == "full" else 0)
+    return _everything(dimension if masks.download == "full" else 0)
+
+
+@lru_cache(maxsize=4)
+def _everything(dimension: int) -> NDArray[np.int64]:
+    whole = np.arange(dimension)
+    whole.flags.writeable = False
+    return whole
 
 
 @lru_cache(maxsize=KEPT)
 def _shared(key: int, num_shared: int, layers: tuple[int, ...], dimension: int) -> NDArray[np.int64]:
     units = len(layers) or dimension
-    chosen = smallest(streams.words(key, units), num_shared) if num_shared < units else np.arange(units)
+    chosen = smallest(_words(key, units), num_shared)
     if layers:
         wanted = np.zeros(units, dtype=np.bool_)
         wanted[chosen] = True
         chosen = np.flatnonzero(np.repeat(wanted, layers))
     chosen.flags.writeable = False
     return chosen
+
+
+def _words(key: int, count: int) -> NDArray[np.uint64]:
+    """Return `streams.words(key, count)`, from the compiled kernel where there are many."""
+    compiled = _compiled() if count >= COMPILED_FROM else None
+    return streams.words(key, count) if compiled is None else np.asarray(compiled(np.uint64(key), count))
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Callable[..., Any] | None:
+    """Return the kernel that makes words, or nothing without numba: NumPy makes the same ones, more slowly."""
+    if find_spec("numba") is None:
+        return None
+    from prism_fcp.kernels.words import words_of
+
+    return words_of
 
 
 def smallest(words: NDArray[np.uint64], count: int) -> NDArray[np.int64]:

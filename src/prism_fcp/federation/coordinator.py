@@ -99,7 +99,7 @@ class Coordinator:
 
     def hello(self, nonce: str) -> bytes:
         """Return the question who is there."""
-        body = {"agreement": self.agreement.to_json(), "experiment": self.experiment.hex(), "nonce": nonce}
+        body = {"agreement": self.agreement.common.to_json(), "experiment": self.experiment.hex(), "nonce": nonce}
         return pack_document(body)
 
     @staticmethod
@@ -111,7 +111,7 @@ class Coordinator:
         """Return what a client said of itself; what cannot be believed is a `DataError`."""
         told, _ = unpack_document(data, "hello")
         name = told.get("client")
-        if not isinstance(name, str) or name not in self.agreement.clients:
+        if not isinstance(name, str) or name not in self.roster.places:
             raise DataError(f"hello: {name!r:.80} is not among the declared clients")
         if self.trust is not None:
             self._verify(name, told, nonce)
@@ -123,7 +123,7 @@ class Coordinator:
         description = told.get("description")
         if description is not None and not isinstance(description, dict):
             raise DataError(f"hello of {name!r}: its description is no table")
-        index = self.agreement.clients.index(name)
+        index = self.roster.places[name]
         return Hello(index, _layers(told.get("layers"), name), samples, description, known)
 
     def join(self, hello: Hello) -> None:
@@ -162,7 +162,7 @@ class Coordinator:
             if self.agree is None:
                 raise SettingError("the sites describe their columns, and nothing agrees on units; give `agree`")
             self.units, strange = self.agree(told)
-            out |= {self.agreement.clients.index(name): why for name, why in strange.items()}
+            out |= {self.roster.places[name]: why for name, why in strange.items()}
         for client in out:
             self.leave(client)
             self.roster.note(client, 0, out[client])
@@ -191,7 +191,7 @@ class Coordinator:
         terms = self.settled
         masks = terms.arm.masks
         body = {
-            "experiment": self.experiment.hex(), "agreement": self.agreement.to_json(), "index": client,
+            "experiment": self.experiment.hex(), "agreement": self.agreement.common.to_json(), "index": client,
             "key": f"{self.keys.of(Role.INPUTS, client):016x}", "rule": terms.arm.rule.name,
             "masks": {"num_shared": masks.num_shared, "layers": list(masks.layers),
                       "coordination": masks.coordination, "download": masks.download},

@@ -6,7 +6,8 @@ not asked again: a tracker must not stop a training of hours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -18,12 +19,25 @@ Hook: TypeAlias = Callable[[Mapping[str, Any]], None]
 FILE: Final = "events.jsonl"
 
 
+_LISTENING: list[Hook] = []  # hooks of whoever runs an app in this process, beside the app's own
+
+
+@contextmanager
+def listening(hook: Hook) -> Iterator[None]:
+    """Let a hook hear every run that begins in this process meanwhile."""
+    _LISTENING.append(hook)
+    try:
+        yield
+    finally:
+        _LISTENING.remove(hook)
+
+
 class Events:
     """Tells each event to the file and the hooks."""
 
     def __init__(self, path: Path | None = None, hooks: Sequence[Hook] = ()) -> None:
         """Name the file, where there is one; it only grows."""
-        self._path, self._hooks = path, list(hooks)
+        self._path, self._hooks = path, [*hooks, *_LISTENING]
 
     def tell(self, event: str, **facts: Any) -> None:
         """Tell that something happened."""

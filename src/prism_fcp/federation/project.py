@@ -15,7 +15,7 @@ from flwr.app import Context
 
 from prism_fcp import io
 from prism_fcp.errors import SettingError
-from prism_fcp.federation.agreement import Agreement
+from prism_fcp.federation.agreement import Agreement, Common
 from prism_fcp.federation.drill import Drill
 from prism_fcp.federation.site import Site
 from prism_fcp.federation.sites import table_site
@@ -67,7 +67,7 @@ def read_settings(path: Path, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def file_site(name: str, settings: Mapping[str, Any], agreement: Agreement) -> Site:
+def file_site(name: str, settings: Mapping[str, Any], agreement: Common) -> Site:
     """Return a site that trains the agreement's model on the rows of its file."""
     if agreement.model is None:
         raise SettingError("the federation's sites bring their own models: give client_app a function that makes one")

@@ -37,6 +37,7 @@ class Roster:
     def __init__(self, clients: tuple[str, ...], patience: Patience) -> None:
         """Begin with nobody there."""
         self.entries = [Entry(client) for client in clients]
+        self.places = {client: place for place, client in enumerate(clients)}
         self._patience = patience
 
     def __getitem__(self, index: int) -> Entry:

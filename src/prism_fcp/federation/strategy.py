@@ -56,7 +56,8 @@ class PrismStrategy(Strategy):
         if len(self.nodes) < min(self.coordinator.agreement.quorum, len(clients)):
             raise QuorumError(
                 f"{len(self.nodes)} of {counted(len(clients), 'client')} came within {patience.wait:g} s, and "
-                f"{self.coordinator.agreement.quorum} are needed; not there: {', '.join(missing[:10])}{self._last_refusal}"
+                f"{self.coordinator.agreement.quorum} are needed; not there: {', '.join(missing[:10])}"
+                f"{self._last_refusal}"
             )
         if missing:
             self.events.tell("missing", clients=missing)

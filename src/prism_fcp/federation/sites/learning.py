@@ -150,7 +150,7 @@ class RowsSite:
         """Return what a step made, unless it left the region where numbers mean anything."""
         size = self.layers[-1].stop
         with np.errstate(over="ignore"):
-            done = np.ascontiguousarray(made, dtype=np.float32)
+            done = np.array(made, dtype=np.float32)  # a copy: the learner may keep what it made
         if done.shape != (size,):
             raise DataError(f"site {self.rows.name!r}: a step made shape {done.shape}; the model has {size} parameters")
         bad = np.count_nonzero(~np.isfinite(done))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_fcp import streams
-from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.errors import DivergedError, SettingError, did_you_mean
 from prism_fcp.federation.sites.learning import Lesson, Memory, RowsSite
 from prism_fcp.federation.sites.rows import Predict, SiteRows
 from prism_fcp.types import FloatArray, Layer
@@ -54,7 +54,10 @@ class EstimatorLearner:
         for number, (batch, wanted) in enumerate(zip(lesson.inputs, lesson.targets, strict=True)):
             if "random_state" in _options(own):
                 own.set_params(random_state=streams.child(lesson.key, number) % 2**32)
-            own.partial_fit(batch.astype(np.float64), wanted.astype(np.float64))
+            try:
+                own.partial_fit(batch.astype(np.float64), wanted.astype(np.float64))
+            except ValueError as error:  # so it says that its coefficients overflow
+                raise DivergedError(f"partial_fit: {error!s:.120}; lower the step size") from error
         parts = [own.coef_, own.intercept_] if self._has_intercept else [own.coef_]
         return np.concatenate([np.ravel(part) for part in parts]), {}
 

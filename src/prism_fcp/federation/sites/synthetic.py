@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from prism_fcp import streams
 from prism_fcp.data.synthetic import Population, residuals_by_law
-from prism_fcp.federation.agreement import Agreement
+from prism_fcp.federation.agreement import Common
 from prism_fcp.federation.site import Site
 from prism_fcp.models import linear
 from prism_fcp.streams import Role
@@ -29,13 +29,14 @@ class SyntheticClients:
     """
 
     population: Population
+    names: tuple[str, ...]  # of the clients, in the order of the agreement
     calibration_samples: int = 100
     test_samples: int = 100
     _rounds: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
 
-    def site(self, name: str, settings: Mapping[str, Any], agreement: Agreement) -> Site:
-        """Return a client's site; clients are numbered in the order of the agreement."""
-        return SyntheticSite(self, agreement.clients.index(name), agreement.training.step_size)
+    def site(self, name: str, settings: Mapping[str, Any], agreement: Common) -> Site:
+        """Return a client's site."""
+        return SyntheticSite(self, self.names.index(name), agreement.training.step_size)
 
     def samples(self, number: int) -> tuple[FloatArray, FloatArray]:
         """Return inputs (K, D) and targets (K,) of a round, as the readable engine draws them."""

@@ -107,13 +107,16 @@ class TorchLearner:
 
     def _check_buffers(self, before: list[Any]) -> None:
         """Put buffers back and refuse a module that changes them: what is no parameter would never be shared."""
+        changed = []
         for old, (name, now) in zip(before, self._module.named_buffers(), strict=True):
             if not _torch().equal(old, now):
                 now.copy_(old)
-                raise SettingError(
-                    f"training changes the module's buffer {name!r}, which is no parameter and would differ between "
-                    "sites; use LayerNorm or GroupNorm, or track_running_stats=False"
-                )
+                changed.append(name)
+        if changed:
+            raise SettingError(
+                f"training changes the module's buffer {changed[0]!r}, which is no parameter and would differ between "
+                "sites; use LayerNorm or GroupNorm, or track_running_stats=False"
+            )
 
 
 def torch_site(
@@ -129,7 +132,8 @@ def torch_site(
 ) -> RowsSite:
     """Return a site that trains the module `make()` returns with `optimizer(parameters)`, by default on squared error.
 
-    torch.optim.Adam will do for an optimiser, or `lambda parameters: torch.optim.SGD(parameters, lr=0.05)`.
+    torch.optim.Adam will do for an optimiser, or `lambda parameters: torch.optim.SGD(parameters, lr=0.05)`. Where
+    several sites share a machine set OMP_NUM_THREADS=1: torch's threads of one wait for those of another.
     """
     return RowsSite(rows, TorchLearner(make, optimizer, loss, start_key, device), local_steps, batch_size)
 

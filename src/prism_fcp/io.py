@@ -65,12 +65,14 @@ def read_bytes(path: Path, limit: int, *, secret: bool = False) -> bytes:
             rights = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if secret and rights & 0o077:
                 raise OutputError(f"{path} is open to others (mode {rights:04o}); it must be 0600: chmod 600 it")
-            whole = file.read(limit + 1)
+            whole = bytearray()  # grown in pieces: one read of `limit` bytes would allocate them all
+            while part := file.read(min(2**20, limit + 1 - len(whole))):
+                whole += part
     except OSError as error:
         raise _unreadable(path, error) from error
     if len(whole) > limit:
         raise DataError(f"{path}: longer than {limit:,} bytes; is it the right file?")
-    return whole
+    return bytes(whole)
 
 
 def listing(folder: Path) -> list[Path]:

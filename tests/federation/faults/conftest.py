@@ -16,10 +16,10 @@ Saw = Callable[[str, str, float], None]
 
 @pytest.fixture
 def saw() -> Saw:
-    """Note a fault, what was seen, and after how many seconds; PRISM_FCP_FAULTS names the file, if there is one."""
+    """Note a fault, what was seen, and after how many seconds; FAULTS_SEEN names the file, if there is one."""
 
     def note(fault: str, seen: str, seconds: float) -> None:
-        path = os.environ.get("PRISM_FCP_FAULTS")
+        path = os.environ.get("FAULTS_SEEN")
         if path:
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"fault": fault, "seen": seen, "seconds": round(seconds, 2)}) + "\n")

@@ -15,7 +15,7 @@ from prism_fcp.federation.deploy.guard import Guard, owner, seeing
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net")
 KNOCK = """
-import os, socket, sys
+import encodings.idna, os, socket, sys  # all before: another user may not read this interpreter's files
 os.setuid(65534)
 with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as out:
     out.sendall(b"x")
@@ -54,6 +54,7 @@ def test_our_own_connection_passes_and_a_closed_one_does_not() -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can play another user")
 def test_another_user_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
+        door.settimeout(20.0)
         port = str(door.getsockname()[1])
         with subprocess.Popen([sys.executable, "-I", "-c", KNOCK, port]) as stranger:
             inside, client = door.accept()

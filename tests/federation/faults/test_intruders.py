@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from prism_fcp.federation.deploy import Deployment, make_certificates, make_node_key
-from prism_fcp.federation.deploy.control import Control
 from prism_fcp.federation.deploy.program import Program, environment, find, free_ports
 from tests.federation.deploy.real import nothing_left, until
 from tests.federation.faults.conftest import Saw
@@ -71,7 +72,7 @@ def intrude(deployment: Deployment, name: str, *secure: str) -> tuple[str, float
 
 def last(text: str) -> str:
     """Return the line that says why."""
-    told = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [re.sub(r"\x1b\[\d+m", "", line).strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in told if any(word in line.lower() for word in ("error", "exit code", "fail", "refus"))]
     return (telling or told)[-1][:200]
 
@@ -118,20 +119,25 @@ def test_plain_text(deployment: Deployment, saw: Saw) -> None:
     saw("plain-text client", last(text), seconds)
 
 
-def test_what_stock_flower_leaves_open(deployment: Deployment, saw: Saw) -> None:
-    """Whoever reaches the port and has the authority's certificate may register keys: there are no accounts.
+STRANGER = """
+import encodings.idna, http.client, os, ssl, sys  # all before: another user may not read this interpreter's files
+context = ssl._create_unverified_context()
+os.setuid(65534)
+line = http.client.HTTPSConnection(sys.argv[1], context=context, timeout=20)
+line.request("POST", "/v1/" + sys.argv[2], b"")
+print(line.getresponse().status)
+"""
 
-    This is why docs/federation.md says that the port is for the sites' addresses alone. Should Flower close it, this
-    test says so.
-    """
-    assert deployment.certificates is not None
-    home = deployment.place / "stranger"
-    stranger = Control.connect(
-        home, deployment.place / "tmp", deployment.logs / "stranger.log", deployment.address,
-        deployment.certificates.authority,
-    )  # fmt: skip
-    key = make_node_key(deployment.place / "keys" / "stranger")
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can play another user")
+def test_another_user_of_this_machine(deployment: Deployment, saw: Saw) -> None:
+    """Flower itself has no login where runs are started, nodes registered and tasks fetched."""
+    asked = ("control/list-runs", "control/register-node", "runtime/acquire-task", "fleet/activate-node")
     began = time.monotonic()
-    assert stranger.register(key.public)
-    saw("a stranger at the control API", "registers a key: Flower has no login there; guard the port",
-        time.monotonic() - began)  # fmt: skip
+    command = [sys.executable, "-I", "-c", STRANGER, deployment.address]
+    told = {path: subprocess.run([*command, path], capture_output=True, text=True).stdout.strip() for path in asked}
+    assert set(told.values()) == {"403"}, told
+    ours = [word.replace("os.setuid(65534)", "pass") for word in command]
+    passed = subprocess.run([*ours, asked[0]], capture_output=True, text=True).stdout.strip()
+    assert passed not in ("", "403")  # it is the user that is refused, not the question
+    saw("another user of the machine", "403 for runs, registrations and tasks", time.monotonic() - began)

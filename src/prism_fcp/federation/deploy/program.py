@@ -18,6 +18,7 @@ from prism_fcp.errors import MissingExtraError, PrismError
 from prism_fcp.federation.deploy.logs import appending, tail
 
 LEASH: Final = Path(__file__).with_name("leash.py")
+GUARD: Final = Path(__file__).with_name("guard.py")
 GRACE: Final = 6.0  # seconds between SIGTERM and SIGKILL: a SuperNode that says goodbye can come back at once
 TAIL: Final = 4096  # bytes of a log that are read for its last line
 QUIET: Final = {
@@ -42,6 +43,12 @@ def find(name: str) -> str:
     if found is None:
         raise MissingExtraError(f"there is no program {name}: pip install 'prism-fcp[flower]'")
     return found
+
+
+def guarded(name: str) -> list[str]:
+    """Return the words that start one of Flower's servers for this user alone."""
+    find(name)  # which is missed in words, not in a log
+    return [sys.executable, "-P", str(GUARD), name]
 
 
 def environment(home: Path, temporary: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -59,7 +59,7 @@ def run(options: Namespace) -> int:
     _note(folder, {"how": "run", "project": str(project)}, options.fresh)
     server, client = _apps(project)
     nodes = [{"client": name, "site": str(project / SITES / f"{name}.toml")} for name in agreement.clients]
-    config = {"project": str(project), "folder": str(folder)}
+    config: dict[str, bool | float | int | str] = {"project": str(project), "folder": str(folder)}
     watcher = Watcher()
     try:
         with listening(watcher):

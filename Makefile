@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint format bench hooks clean distclean
+.PHONY: help install demo test quick faults lint format bench hooks clean distclean
 
 help: ## List the targets.
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -31,6 +31,11 @@ test: $(STAMP) ## Run every test and every example in a docstring, on two proces
 
 quick: $(STAMP) ## Run the tests that are not marked slow.
 	@$(PYTEST) -n 2 --dist worksteal -m 'not slow' $(ARGS)
+
+faults: $(STAMP) ## Break a deployment of Flower in every way the table in docs/federation.md names (about ten minutes).
+	@rm -f faults.jsonl
+	@FAULTS_SEEN=$(CURDIR)/faults.jsonl $(PYTEST) -m '' tests/federation/faults $(ARGS)
+	@$(BIN)/python tests/federation/faults/table.py faults.jsonl
 
 lint: $(STAMP) ## Check style, formatting, types and the import contracts.
 	@$(BIN)/ruff check .

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from prism_fcp import __version__
 from prism_fcp.errors import PrismError, SettingError, did_you_mean
 from prism_fcp.exchange.arguments import HELP, add_commands
+from prism_fcp.federation.arguments import add_commands as add_federate
 
 OUT = Path("prism-results")
 LONGEST = 1000  # characters of an error
@@ -39,6 +40,11 @@ examples, data of your own:
   prism-fcp run --example data > my.toml           a table of yours: name it and its target, then
   prism-fcp run my.toml                            a calibrated predictor and a page that explains it
   prism-fcp predict new.csv --model prism-results/my/model.json --predictor prism-results/my/predictor.json
+
+examples, a real federation on Flower:
+  prism-fcp federate init hospitals                a project of four sites with example data, then
+  prism-fcp federate run hospitals                 in this process, or
+  prism-fcp federate local hospitals               on a deployment of its own, with TLS and keys
 
 examples, calibrating a model of your own by files:
   prism-fcp spec --title "length of stay" --model model.bin -o spec.json       the agreement, for every site
@@ -134,6 +140,10 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     if options.command in HELP:
         from prism_fcp.exchange.commands import COMMANDS
+    elif options.command == "federate":
+        from prism_fcp.federation import needs_flower
+
+        return int(needs_flower("prism_fcp.federation.commands").federate(options))
     elif options.command == "run":
         from prism_fcp.own.commands import COMMANDS
     elif options.command == "gauntlet":
@@ -216,6 +226,7 @@ def _parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     _add_matrix(gauntlet)
     _add_output(gauntlet)
     add_commands(commands.add_parser, style)
+    add_federate(commands.add_parser, style, _Parser)
     return parser, dict(commands.choices)
 
 

@@ -20,13 +20,17 @@ MOST_CELLS: Final = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Samples in rows. `owners` names the client of each row, where the data know it."""
+    """Samples in rows. `owners` names the client of each row, where the data know it.
+
+    `constant` allows columns that do not vary: those of one client may, where other clients' do not.
+    """
 
     features: NDArray[np.float64]  # (n, D)
     target: NDArray[np.float64]  # (n,)
     names: tuple[str, ...]  # of the features
     target_name: str = "target"
     owners: NDArray[np.str_] | None = None  # (n,)
+    constant: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no model can be trained on, by column and row."""
@@ -49,7 +53,7 @@ class Table:
                     f"column {name!r}: {bad.size} of {n} values are NaN or infinite, the first in row {bad[0] + 1}; "
                     "fill or drop these rows first"
                 )
-            if column.min() == column.max():
+            if not self.constant and column.min() == column.max():
                 raise DataError(
                     f"column {name!r} is constant ({column[0]:g} in all {n} rows): a column of zero variance carries "
                     "nothing and cannot be standardised; leave it out with drop"
@@ -62,13 +66,14 @@ def read_table(
     *,
     client: str | None = None,
     drop: Sequence[str] = (),
+    constant: bool = False,
     progress: Progress | None = None,
 ) -> Table:
     """Read a CSV, TSV, Parquet or npz file: one column is the target, one may name the client, the rest are features.
 
     An npz file may instead hold a two-dimensional array X with the target beside it (and `feature_names`).
     """
-    if path.name.lower().endswith(".npz") and (found := _arrays(path, target, drop)) is not None:
+    if path.name.lower().endswith(".npz") and (found := _arrays(path, target, drop, constant)) is not None:
         if client:
             raise DataError(
                 f"{path}: a file with a matrix X names no clients, so there is no {client!r}; save columns by name"
@@ -98,12 +103,12 @@ def read_table(
     owners: Any = columns.pop() if client else None
     values: Any = columns
     try:
-        return Table(np.stack(values[:-1], axis=1), values[-1], tuple(features), target, owners)
+        return Table(np.stack(values[:-1], axis=1), values[-1], tuple(features), target, owners, constant)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
 
 
-def _arrays(path: Path, target: str, drop: Sequence[str]) -> Table | None:
+def _arrays(path: Path, target: str, drop: Sequence[str], constant: bool) -> Table | None:
     """Return an npz file with a matrix X, if it is one."""
     with io.reading(path) as file:
         try:
@@ -126,6 +131,6 @@ def _arrays(path: Path, target: str, drop: Sequence[str]) -> Table | None:
             raise DataError(f"{path}: no column {name!r}{did_you_mean(name, names[:20])}")
     kept = [place for place, name in enumerate(names) if name not in drop]
     try:
-        return Table(features[:, kept], values, tuple(names[place] for place in kept), target)
+        return Table(features[:, kept], values, tuple(names[place] for place in kept), target, constant=constant)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error

@@ -13,6 +13,7 @@ from prism_fcp.theory.modes import Real
 TINY = 1e-300
 SHARE = 1e-6
 CONFIRMED = 3e-3
+NEAR_ONE = 1e-3  # of an eigenvalue's distance from 1
 LOOK = 6  # dimensions between looks
 CLOSED = 1e-8  # what is left of a vector that lies within the space; more of it would be rounding, made large again
 
@@ -61,12 +62,13 @@ def spectral_radius(step: Callable[[Real], Real], start: Real, most: int = 80, t
     """Return the largest eigenvalue of a map that keeps covariances covariances, from the start of one.
 
     An eigenvalue of the basis counts if the map confirms it: where the basis is nearly closed, rounding makes others.
+    It is sought until it moves little against its distance from 1, as the side of 1 it lies on is what matters.
     """
     seen = [np.inf]
 
     def settled(small: Real) -> bool:
         seen.append(float(np.abs(_eigen(small)[0]).max()))
-        return bool(abs(seen[-1] - seen[-2]) <= tolerance * seen[-1])
+        return bool(abs(seen[-1] - seen[-2]) <= min(tolerance * seen[-1], NEAR_ONE * abs(1 - seen[-1])))
 
     space = arnoldi(step, start, most, settled)
     values, vectors, _ = _eigen(space.small)

@@ -137,7 +137,7 @@ def plan(
             raise SettingError(f"step_size=best is known for rule 'mean' only, not for {chosen.name!r}; give a number")
         training = replace(training, step_size=best.step_size)
     steady, local, server, source, scores = _models(training, size, masks, law, chosen, scoring_model, limit)
-    needed = rounds_to_settle(training) if steady else None
+    needed = rounds_to_settle(training, steady=steady) if steady else None
     if needed is not None and needed > size.rounds:
         notes.append(f"rounds={size.rounds} are fewer than the {needed} it takes to settle: figures are later ones")
     if steady and scoring_model == "local" and local > 1.05 * server:

@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _tell(f"prism-fcp: error: {_one_line(error)}")
         return error.code
     except KeyboardInterrupt as interrupt:
-        _tell(f"\nprism-fcp: {_interrupted(interrupt)}")
+        _tell(f"\nprism-fcp: {_interrupted(interrupt, arguments)}")
         return 130
     except BrokenPipeError:
         _drop_output()
@@ -291,12 +291,12 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def _interrupted(interrupt: KeyboardInterrupt) -> str:
+def _interrupted(interrupt: KeyboardInterrupt, command: list[str]) -> str:
     folder = getattr(interrupt, "folder", None)
     again = "run the same command again to continue"
     if hasattr(interrupt, "finished"):
         return f"interrupted; {interrupt}{f', kept in {folder}' if folder else ''}; {again}"
-    return f"interrupted; finished trials are kept, {again}"
+    return f"interrupted; finished trials are kept, {again}" if command[:1] != ["plan"] else "interrupted"
 
 
 def _handle_signals() -> dict[int, Any]:

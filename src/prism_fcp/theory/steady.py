@@ -16,8 +16,7 @@ from prism_fcp.theory.krylov import arnoldi, fixed_point, modes_of, spectral_rad
 from prism_fcp.theory.modes import Real, trace
 from prism_fcp.theory.recursion import State, Training, mean_round, play
 
-
-SLOWEST: Final = 1e-9  # a growth nearer to 1 than this is lost to rounding
+SLOWEST: Final = 3e-9  # a growth nearer to 1 than this is lost to rounding
 SCANNED: Final = 1e-6  # residual of a solution that is one of many
 
 
@@ -63,8 +62,8 @@ def steady_state(training: Training) -> Steady:
         limit = stability_limit(training)
         if training.step_size < limit and growth < 1 + SLOWEST:
             raise SettingError(
-                f"step_size={training.step_size:g}; takes more than a billion rounds to settle, too many to compute; "
-                f"raise step_size: it converges below {limit:.4g}, and fastest at about half of that"
+                f"step_size={training.step_size:g}; takes hundreds of millions of rounds or more to settle, too many "
+                f"to compute; raise step_size: it converges below {limit:.4g}, and fastest at about half of that"
             )
         raise SettingError(
             f"step_size={training.step_size:g}; must lie below {limit:.4g}, where the mean-square deviation of "

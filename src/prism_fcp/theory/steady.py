@@ -15,9 +15,11 @@ from prism_fcp.errors import SettingError
 from prism_fcp.theory.krylov import arnoldi, fixed_point, modes_of, spectral_radius
 from prism_fcp.theory.modes import Real, trace
 from prism_fcp.theory.recursion import State, Training, mean_round, play
+from prism_fcp.types import BoolArray
 
 SLOWEST: Final = 3e-9  # a growth nearer to 1 than this is lost to rounding
 SCANNED: Final = 1e-6  # residual of a solution that is one of many
+LOOKS: Final = 400  # places at which a gap is looked at
 
 
 class Parts(NamedTuple):
@@ -178,18 +180,23 @@ def rounds_to_settle(
 
     rates, sizes = modes_of(space, read)
     stays = np.abs(rates) < 1  # rounding again, as the steady state exists
+    rates, sizes = rates[stays], sizes[stays]
 
-    def gap(number: int) -> float:
-        return abs(complex((sizes * rates**number)[stays].sum()))
+    def outside(numbers: Real) -> BoolArray:
+        return np.asarray(np.abs((sizes * rates ** numbers[:, None]).sum(axis=1)) > allowed)
 
-    high = 1
-    while gap(high) > allowed and high < 2**60:
-        high *= 2
-    low = high // 2
+    most = 1.0
+    while (np.abs(sizes) * np.abs(rates) ** most).sum() > allowed and most < 2**60:
+        most *= 2
+    places = np.unique(np.geomspace(1, most, LOOKS).round())  # the gap may close and open again: look everywhere
+    last = np.flatnonzero(outside(places))
+    if not len(last):
+        return 1
+    low, high = places[last[-1]], places[min(last[-1] + 1, len(places) - 1)]
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if gap(middle) > allowed else (low, middle)
-    return high
+        low, high = (middle, high) if outside(np.array([middle]))[0] else (low, middle)
+    return int(high)
 
 
 class Settled(NamedTuple):

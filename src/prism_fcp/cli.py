@@ -51,7 +51,7 @@ exit codes: 0 done, 1 internal error, 2 something to mend (one line says what), 
 PLANNING = """examples:
   prism-fcp plan --share 0.3                                   the paper's federation
   prism-fcp plan --share 0.3 --step-size best --plot width.png the best step size under attack; width against bytes
-  prism-fcp plan --dimension 1000000 --share 0.1 --step-size best --attack-variance 1e-6
+  prism-fcp plan --dimension 1000000 --share 0.1 --step-size best --attack-variance 1e-12
   prism-fcp plan --share 0.2 --masks common --download previous --rule median
   prism-fcp plan --wanted-coverage 0.88 --liars 1 --json       calibration scores for a certificate
 

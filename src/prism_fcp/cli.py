@@ -57,7 +57,7 @@ exit codes: 0 done, 1 internal error, 2 something to mend (one line says what), 
 PLANNING = """examples:
   prism-fcp plan --share 0.3                                   the paper's federation
   prism-fcp plan --share 0.3 --step-size best --plot width.png the best step size under attack; width against bytes
-  prism-fcp plan --dimension 1000000 --share 0.1 --step-size best --attack-variance 1e-6
+  prism-fcp plan --dimension 1000000 --share 0.1 --step-size best --attack-variance 1e-12
   prism-fcp plan --share 0.2 --masks common --download previous --rule median
   prism-fcp plan --wanted-coverage 0.88 --liars 1 --json       calibration scores for a certificate
 
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _tell(f"prism-fcp: error: {_one_line(error)}")
         return error.code
     except KeyboardInterrupt as interrupt:
-        _tell(f"\nprism-fcp: {_interrupted(interrupt)}")
+        _tell(f"\nprism-fcp: {_interrupted(interrupt, arguments)}")
         return 130
     except BrokenPipeError:
         _drop_output()
@@ -302,12 +302,12 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def _interrupted(interrupt: KeyboardInterrupt) -> str:
+def _interrupted(interrupt: KeyboardInterrupt, command: list[str]) -> str:
     folder = getattr(interrupt, "folder", None)
     again = "run the same command again to continue"
     if hasattr(interrupt, "finished"):
         return f"interrupted; {interrupt}{f', kept in {folder}' if folder else ''}; {again}"
-    return f"interrupted; finished trials are kept, {again}"
+    return f"interrupted; finished trials are kept, {again}" if command[:1] != ["plan"] else "interrupted"
 
 
 def _handle_signals() -> dict[int, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from prism_fcp.cli import main
+from prism_fcp.lab import planning
 
 
 def test_table_and_notes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,11 +16,27 @@ def test_table_and_notes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     assert main(["plan", "--share", "0.3", "--wanted-coverage", "0.88", "--liars", "1"]) == 0
     told = capsys.readouterr().out
     pieces = (
-        "figures are", "predicted", "1.756", "knee of width against bytes", "converges below 0.04",
-        "to certify 88 % with 1 liar kept", "thm:detection, efficiency attack", "note: clients that never share",
+        "figures are", "predicted", "1.756", "narrowest intervals", "more bytes only widen them",
+        "converges below 0.04",
+        "to certify 88 % with 1 liar kept", "thm:detection, efficiency attack", "for clients unlike as these",
+        "note: clients that never share",
     )  # fmt: skip
     for piece in pieces:
         assert piece in told, piece
+    assert "knee of width" not in told  # nothing is bought with more bytes under this attack
+    assert main(["plan", "--share", "0.3", "--byzantine", "0"]) == 0
+    assert "knee of width against bytes" in (told := capsys.readouterr().out) and "best step size" not in told
+
+
+def test_an_interruption_promises_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """There are no trials to keep and nothing to continue."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(planning, "planned", stop)
+    assert main(["plan"]) == 130
+    assert capsys.readouterr().err.strip() == "prism-fcp: interrupted"
 
 
 def test_picture_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,7 +55,7 @@ def test_picture_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--share 2", "--share 2.0; must lie above 0 and at most at 1"),
+        ("--share 2", "--share 2.0; must be above 0 and at most 1 (M/D)"),
         ("--share 0.3 --num-shared 15", "give one of them"),
         ("--step-size fast", "--step-size 'fast'; must be a number, or best"),
         ("--step-size 0.1", "step_size=0.1; must lie below 0.05"),

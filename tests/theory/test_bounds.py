@@ -101,6 +101,18 @@ def test_the_chain_of_quantile_bounds_golden() -> None:
     assert width_inflation_bound(4.0, parts, NEAR).value == pytest.approx(2 * one.value)
 
 
+def test_a_bound_needs_room_for_its_proof() -> None:
+    """E|X-Y| = 9e-4: epsilon is sqrt(9e-4/4) = .015, so 16·.03 = .48 must lie below .485, the reach .5 less epsilon.
+
+    9.5e-4: 16·.03082 = .4932 lies within the reach, but not within .5 - .0154.
+    """
+    bound = quantile_stability(9e-4, NEAR)
+    assert bound.value == pytest.approx(0.48) and bound.most == pytest.approx(0.485) and not bound.vacuous
+    assert quantile_stability(9.5e-4, NEAR).value < 0.5 and quantile_stability(9.5e-4, NEAR).vacuous
+    assert quantile_stability(1e-4, NEAR._replace(least_density=0.0, most_density=0.0)).vacuous
+    assert calibration_bias(4.0, (9e-4 / 2) ** 2, NEAR, 10**9).printed.most == pytest.approx(0.485)
+
+
 def test_densities_near_the_quantile_are_those_of_a_half_normal() -> None:
     scores = Scores(np.array([0.25]), np.ones(1))
     law = stats.halfnorm(scale=0.5)

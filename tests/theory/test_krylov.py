@@ -53,3 +53,24 @@ def test_modes_give_back_powers() -> None:
     for power in (1, 5, 40):
         wanted = read @ np.linalg.matrix_power(table, power) @ start
         assert (sizes * rates**power).sum().real == pytest.approx(wanted, rel=1e-4)
+
+
+@pytest.mark.parametrize("slow", [1e-5, 1e-8])
+def test_a_map_that_hardly_moves(slow: float) -> None:
+    """Most of it is the identity: what decides is what a step takes away, at least `slow` of it.
+
+    Then the distance of the growth from 1 is known to a thousandth, and the fixed point and the powers to as much.
+    """
+    losses = np.r_[slow * np.linspace(1, 3, 10), np.linspace(0.1, 1, 20)]
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((30, 30)))[0]
+
+    def step(x: Any) -> Any:
+        return x - turn @ (losses * (turn.T @ x))
+
+    source = turn @ np.ones(30)
+    assert 1 - spectral_radius(step, source) == pytest.approx(slow, rel=1e-3)
+    np.testing.assert_allclose(turn.T @ fixed_point(step, source), 1 / losses, rtol=1e-3)
+    space = arnoldi(step, source)
+    rates, sizes = modes_of(space, space.basis @ source)
+    number = round(1 / slow)
+    assert (sizes * rates**number).sum().real == pytest.approx(np.exp(number * np.log1p(-losses[:-1])).sum(), rel=1e-3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -15,13 +16,18 @@ from prism_fcp import Choice, Federation, Masks, SyntheticLinear, plan, streams
 from prism_fcp.calibrate.certificate import worst_case
 from prism_fcp.engines import train
 from prism_fcp.errors import SettingError
-from prism_fcp.theory.certify import certified_coverage, samples_for_coverage
+from prism_fcp.theory import steady
+from prism_fcp.theory.certify import certified_coverage, detection_plan, samples_for_coverage
+from prism_fcp.theory.detection import detection_condition, honest_radius
 from prism_fcp.theory.kinds import kinds_of, typical_kinds
 from prism_fcp.theory.optimum import optimal_step_size
+from prism_fcp.theory.planner import training_of
 from prism_fcp.theory.pooled import pooled
-from prism_fcp.theory.recursion import Training
-from prism_fcp.theory.width import ScoreLaw, Scores
-from prism_fcp.train.settings import Arm
+from prism_fcp.theory.recursion import MODELLED, Training, play
+from prism_fcp.theory.width import ScoreLaw, Scores, law_of
+from prism_fcp.train.settings import COORDINATIONS, Arm
+
+PROTOCOLS = list(product(COORDINATIONS, MODELLED))
 
 # Widths of `prism-fcp reproduce table-synthetic --trials 100`, seed 1 (compiled engine): means over trials.
 SIMULATED = {
@@ -67,6 +73,73 @@ def test_an_answer_takes_less_than_two_seconds(setting: tuple[Federation, Masks]
     answer = plan(*setting, best_step=True, wanted_coverage=0.85, liars=2)
     assert time.process_time() - began < 2
     assert answer.source == "predicted" and answer.step_size == answer.best_step_size
+
+
+@pytest.mark.parametrize(("coordination", "download"), PROTOCOLS)
+def test_no_protocol_asks_for_many_rounds(coordination: Any, download: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At D = 1e6 a plan plays at most 4,200 rounds of .4 to .65 ms on an idle processor, whatever the protocol.
+
+    Rounds are counted, as the time of a busy machine says nothing; it was 9,537 with the previous mask.
+    """
+    played = 0
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        nonlocal played
+        played += 1
+        return play(*arguments, **options)
+
+    monkeypatch.setattr(steady, "play", counted)
+    masks = Masks(num_shared=10**5, coordination=coordination, download=download)
+    plan(Federation(dimension=10**6, step_size=1e-6), masks, best_step=True)
+    assert 500 < played < 4200
+
+
+def test_slow_training_is_planned_too() -> None:
+    """No attack and M/D = .02 at D = 1e6: the distance of the growth from 1 is 2.7e-8, and once was taken for above."""
+    answer = plan(Federation(dimension=10**6, step_size=1e-6, num_byzantine=0), Masks(num_shared=2 * 10**4))
+    assert answer.limit is not None and answer.step_size < answer.limit
+    assert answer.best_step_size is answer.best_deviation is answer.best_width is None
+    with pytest.raises(SettingError, match="step_size=best is known under an attack only"):
+        plan(Federation(num_byzantine=0), best_step=True)
+
+
+def test_the_knee_lies_where_bytes_buy_something() -> None:
+    """Under the paper's attack the fewest bytes give the narrowest intervals: no knee. Without it there is one."""
+    attacked, alone = plan(masks=Masks(num_shared=15)), plan(Federation(num_byzantine=0), Masks(num_shared=15))
+    assert attacked.narrowest == min(attacked.curve, key=lambda point: point.width) == attacked.curve[0]
+    assert attacked.knee is None
+    assert alone.narrowest == alone.curve[-1] and alone.knee is not None
+    assert alone.curve[0].width > alone.knee.width > alone.narrowest.width
+    body = alone.to_json()
+    assert body["knee"]["num_shared"] == alone.knee.num_shared and body["narrowest"]["num_shared"] == 50
+
+
+@pytest.mark.parametrize("attack", ["efficiency", "coverage"])
+def test_detection_holds_with_the_samples_that_are_named_and_not_with_fewer(attack: str) -> None:
+    """Against the theorem itself, at the range that so many scores reach; for clients alike and unlike.
+
+    The range is iterated, so a twentieth more or fewer decides.
+    """
+    training = training_of(Federation(), Masks(num_shared=15), SyntheticLinear())
+    law = law_of(training, steady.steady_state(training))
+    found = detection_plan(law, 20, 1000, 100, attack)
+    mixed = next(iter(law.worlds(whole=True)))[0]
+    kinds = [Scores(np.array([v]), np.ones(1)) for v in law.kinds.noise_variances + law.excess]
+    cases = [
+        (found.samples, 100, False), (found.best_samples, found.best_bins, False),
+        (found.unlike_samples, 100, True), (found.unlike_best_samples, found.unlike_best_bins, True),
+    ]  # fmt: skip
+    for count, bins, unlike in cases:
+        assert count is not None and bins is not None
+        for size, wanted in ((1.05 * count + 1, True), (0.95 * count - 1, False)):
+            top = 1.1 * mixed.largest(100 * size)
+            mean, theirs = mixed.histogram(top, bins), np.eye(bins)[0 if attack == "efficiency" else -1]
+            table = np.stack([one.histogram(top, bins) for one in kinds])
+            apart = float(np.linalg.norm(table - table.mean(axis=0), axis=1).max()) if unlike else 0.0
+            radius = honest_radius(size, bins, 80, drift=apart)
+            condition = detection_condition(100, 20, float(np.linalg.norm(theirs - mean)), radius)
+            assert condition.holds is wanted, (bins, unlike, size)
+    assert found.best_samples <= found.samples and found.unlike_best_samples <= found.unlike_samples  # type: ignore[operator]
 
 
 @pytest.mark.slow
@@ -194,7 +267,12 @@ def test_the_guard_costs_what_its_rank_costs() -> None:
         ((Federation(), Masks(num_shared=51)), {}, "num_shared=51"),
         ((), {"scoring_model": "locl"}, "unknown scoring model 'locl'; did you mean 'local'"),
         ((), {"confidence_level": 1}, "confidence_level=1; must lie strictly"),
-        ((), {"samples": 0}, "samples=0; must be at least 1"),
+        ((), {"samples": 0}, r"samples=0; must lie in 1\.\."),
+        ((), {"bins": 10**8}, r"bins=100000000; must lie in 2\.\.10000"),
+        ((), {"liars": 3}, "liars=3 are those a certificate allows for; give wanted_coverage"),
+        ((), {"wanted_coverage": 0.89999999}, "wanted_coverage=0.89999999; more than 1e.09 scores"),
+        ((Federation(step_size=1e-300),), {}, r"step_size=1e-300; takes hundreds of millions of rounds.*below 0\.05"),
+        ((Federation(step_size=1e-9),), {}, "step_size=1e-09; takes hundreds of millions of rounds"),
         ((), {"guard": 1.0}, r"guard=1.0; must lie in \[0, 1\)"),
         ((), {"rule": "mediam"}, "unknown rule 'mediam'; did you mean 'median'"),
         ((Federation(num_byzantine=0), None, SyntheticLinear(noise_variances=(0, 0))), {}, "make one of them positive"),

@@ -192,6 +192,66 @@ def test_fixed_point_is_where_rounds_lead(download: Any) -> None:
     assert State.of(steady.state.flat(), 10).server.tolist() == steady.state.server.tolist()
 
 
+@pytest.mark.parametrize("dimension", [50, 10**6])
+@pytest.mark.parametrize(("coordination", "download"), PROTOCOLS)
+def test_solvers_equal_dense_algebra(coordination: Any, download: Any, dimension: int) -> None:
+    """Three kinds are 62 numbers a round, so the whole map can be written down and taken apart.
+
+    At a hundredth of the limit and D = 1e6 its growth is 1e-7 or less below 1.
+    """
+    training = Training(
+        kinds=typical_kinds(SyntheticLinear(), 30, 6, 3), dimension=dimension, num_shared=dimension // 10,
+        num_participants=8, step_size=1.0, attack_variance=0.1, attack_probability=0.2,
+        coordination=coordination, download=download,
+    )  # fmt: skip
+    limit = stability_limit(training, 1e-3)
+    for part in (0.01, 0.5, 0.95):
+        here = replace(training, step_size=part * limit)
+        nothing = np.zeros(2 + 8 * 3 + 6 * 9)
+        source = play(here, State.of(nothing, 3)).flat()
+        table = np.stack([play(here, State.of(row, 3)).flat() - source for row in np.eye(len(nothing))], axis=1)
+        rates, vectors = np.linalg.eig(table)
+        assert 1 - growth_rate(here) == pytest.approx(1 - rates.real.max(), rel=0.02)
+        end = np.linalg.solve(np.eye(len(nothing)) - table, source)
+        steady = steady_state(here)
+        np.testing.assert_allclose(steady.state.server, State.of(end, 3).server, rtol=1e-4)
+        settled = rounds_to_settle(here)
+        shares = np.linalg.solve(vectors, State.start(1.0, dimension, 3).flat() - end)
+        for number, wanted in ((round(0.98 * settled) - 1, False), (round(1.02 * settled) + 1, True)):
+            left = State.of((vectors @ (shares * rates**number)).real, 3)
+            local = ((dimension - 1) * left.own_local[0] + left.own_local[1]).mean()
+            assert (abs(local) <= (10**0.05 - 1) * steady.local.total) is np.bool_(wanted)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("part", [0.3, 1.25])
+@pytest.mark.parametrize(("coordination", "download"), PROTOCOLS)
+def test_rounds_from_zero_equal_simulation(coordination: Any, download: Any, part: float) -> None:
+    """The global deviation after five rounds, mean of 1,500 runs with truths of their own: within five standard errors.
+
+    Also beyond the limit, and where the whole model comes down, so that single runs show no divergence: the growth is
+    that of the mean square. The spread is that of the runs themselves; false alarm below 1e-5.
+    """
+    training, population = make(
+        clients=6, byzantine=2, dimension=6, num_shared=2, num_participants=3, coordination=coordination,
+        download=download,
+    )  # fmt: skip
+    training = replace(training, step_size=part * stability_limit(training))
+    size = Federation(
+        num_clients=6, dimension=6, num_participants=3, num_byzantine=2, rounds=5, window=1,
+        step_size=training.step_size, attack=Choice("gaussian", {"variance": 0.1, "probability": 0.3}),
+    )  # fmt: skip
+    arm = Arm(masks=Masks(num_shared=2, coordination=coordination, download=download))
+    truths = np.random.default_rng(1).standard_normal((1500, 6))
+    truths /= np.linalg.norm(truths, axis=1, keepdims=True)
+    found = [
+        train(replace(population, key=streams.key(9, n), truth=truth), size, [arm], engine="compiled")[0].global_msd
+        for n, truth in enumerate(truths.astype(population.truth.dtype))
+    ]
+    wanted = deviations(training, 5)[0][-1]
+    assert abs(np.mean(found) - wanted) < 5 * np.std(found) / np.sqrt(len(found))
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(("coordination", "download"), [p for p in PROTOCOLS if p[1] != "full"])
 def test_simulation_converges_below_the_limit_and_diverges_above(coordination: Any, download: Any) -> None:

@@ -17,7 +17,6 @@ from prism_fcp.data.synthetic import SyntheticLinear
 from prism_fcp.errors import SettingError, counted
 from prism_fcp.lab import palette, tables
 from prism_fcp.lab.figures import draw_one
-from prism_fcp.lab.plots_data import knee
 from prism_fcp.lab.plots_tables import headline
 from prism_fcp.theory.planner import Plan
 from prism_fcp.theory.planner import plan as planned
@@ -65,7 +64,7 @@ def ask(options: Namespace) -> Plan:
     if shared is None:
         share = 1.0 if options.share is None else options.share
         if not 0 < share <= 1:
-            raise SettingError(f"--share {share}; must lie above 0 and at most at 1 (M/D)")
+            raise SettingError(f"--share {share}; must be above 0 and at most 1 (M/D)")
         shared = max(1, round(share * options.dimension))
     masks = Masks(num_shared=shared, coordination=options.masks, download=options.download)
     law = SyntheticLinear(
@@ -114,11 +113,7 @@ def _lines(answer: Plan, options: Namespace) -> list[tuple[str, str, str]]:
         width = "" if answer.best_width is None else f", width {answer.best_width:.3f}"
         told = f"deviation {_energy(answer.best_deviation)}{width}"
         found.append(("best step size under this attack", f"{answer.best_step_size:.4g}", told))
-    bent = _knee(answer)
-    if bent is not None:
-        point = answer.curve[bent]
-        told = f"{point.bytes_up:,.0f} bytes a round for a width of {point.width:.3f}"
-        found.append(("knee of width against bytes", f"M = {point.num_shared:,}", told))
+    found += _sharing(answer)
     found.append((
         f"guard against {100 * answer.guard:g} % lies", f"x {answer.guard_price:.3f}", "the width grows by this factor"
     ))  # fmt: skip
@@ -127,12 +122,33 @@ def _lines(answer: Plan, options: Namespace) -> list[tuple[str, str, str]]:
         told = f"to certify {100 * options.wanted_coverage:g} % with {kept}"
         found.append(("calibration scores a client", f"{answer.certificate_samples:,}", told))
     found.append(("histogram bins", f"{answer.bins}", "rounding up then costs at most 1 % of coverage"))
-    for needs in answer.detection:
-        count = "never" if needs.samples is None else f"{needs.samples:,} scores a client"
-        best = "" if needs.best_samples is None else f"; with {needs.best_bins} bins {needs.best_samples:,}"
-        apart = "never" if needs.unlike_samples is None else f"{needs.unlike_samples:,}"
-        told = f"with {needs.bins} bins, alike clients{best}; clients unlike as these: {apart}"
-        found.append((f"thm:detection, {needs.attack} attack", count, told))
+    for case in answer.detection:
+        name = f"thm:detection, {case.attack} attack"
+        found.append(_needed(name, case.bins, case.samples, case.best_bins, case.best_samples, "; clients alike"))
+        unlike = (case.unlike_samples, case.unlike_best_bins, case.unlike_best_samples)
+        found.append(_needed("  for clients unlike as these", case.bins, *unlike))
+    return found
+
+
+def _needed(
+    name: str, bins: int, count: int | None, best: int | None, least: int | None, more: str = ""
+) -> tuple[str, str, str]:
+    fewest = "" if least is None or best == bins else f"; {least:,} with {best}"
+    return name, "never" if count is None else f"{count:,} scores a client", f"with {bins} bins{fewest}{more}"
+
+
+def _sharing(answer: Plan) -> list[tuple[str, str, str]]:
+    if answer.narrowest is None:
+        return []
+    first = answer.narrowest == answer.curve[0]
+    why = "; more bytes only widen them" if first else ""
+    told = f"{answer.narrowest.bytes_up:,.0f} bytes a round for a width of {answer.narrowest.width:.3f}{why}"
+    found = [("narrowest intervals", f"M = {answer.narrowest.num_shared:,}", told)]
+    if answer.knee is not None:
+        told = f"{answer.knee.bytes_up:,.0f} bytes a round for a width of {answer.knee.width:.3f}"
+        found.append(("knee of width against bytes", f"M = {answer.knee.num_shared:,}", told))
+    elif not first:
+        found.append(("knee of width against bytes", "none", "the width falls nearly along a line"))
     return found
 
 
@@ -148,25 +164,20 @@ def draw_curve(figure: Any, answer: Plan) -> None:
     for point in answer.curve:
         if point.num_shared == answer.num_shared:
             panel.plot([point.bytes_up], [point.width], "s", color=palette.BYZANTINE, ms=8, label="asked for")
-    bent = _knee(answer)
-    told = "no knee: nearly a line" if bent is None else f"knee: M = {answer.curve[bent].num_shared:,}"
-    place = len(xs) // 2 if bent is None else bent
-    panel.annotate(
-        told, (xs[place], ys[place]), xytext=(18, -30), textcoords="offset points", fontsize=8,
-        arrowprops={"arrowstyle": "-", "lw": 0.7},
-    )  # fmt: skip
+    for place, (name, marked) in enumerate((("knee", answer.knee), ("narrowest", answer.narrowest))):
+        if marked is not None:
+            side = -1 if marked.bytes_up > max(xs) / 2 else 1  # towards the middle
+            panel.annotate(
+                f"{name}: M = {marked.num_shared:,}", (marked.bytes_up, marked.width), fontsize=8,
+                xytext=(18 * side, -30 - 14 * place), textcoords="offset points",
+                ha="left" if side > 0 else "right", arrowprops={"arrowstyle": "-", "lw": 0.7},
+            )  # fmt: skip
     panel.set_ylim(bottom=0)
     panel.set_xlim(left=0)
     panel.set_xlabel("bytes all participants upload in a round")
     panel.set_ylabel("interval width")
     figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    headline(figure, "Width against bytes, predicted", "A knee is the point farthest from the line between the ends")
-
-
-def _knee(answer: Plan) -> int | None:
-    if not answer.curve:
-        return None
-    return knee([point.bytes_up for point in answer.curve], [point.width for point in answer.curve])
+    headline(figure, "Width against bytes, predicted", "A knee is the point farthest from the line to the narrowest")
 
 
 def _versus(answer: Plan) -> str:

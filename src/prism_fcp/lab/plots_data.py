@@ -15,26 +15,11 @@ from prism_fcp.lab.plots_tables import headline
 from prism_fcp.lab.result import Row
 from prism_fcp.lab.spec import told_share
 from prism_fcp.lab.tables import attack_title, plain
+from prism_fcp.theory.tradeoff import knee
 from prism_fcp.train.settings import Masks
 from prism_fcp.train.sharing import MaskDeck, participants
 
 LAYER_ROUNDS = 12  # rounds that the layer picture shows
-BENT = 0.08  # a knee less far from the straight line, as a part of both spans, is none
-
-
-def knee(xs: Sequence[float], ys: Sequence[float]) -> int | None:
-    """Return the place of the point farthest from the line between the first and the last; None where it is straight.
-
-    >>> knee([1, 2, 3, 4], [10.0, 4.0, 3.0, 2.5]), knee([1, 2, 3], [1.0, 2.0, 3.1])
-    (1, None)
-    """
-    x, y = np.asarray(xs, dtype=float), np.asarray(ys, dtype=float)
-    spans = np.ptp(x), np.ptp(y)
-    if len(x) < 3 or min(spans) == 0:
-        return None
-    across, up = (x - x[0]) / spans[0], (y - y[0]) / spans[1]
-    away = np.abs(up - across * up[-1] / across[-1])
-    return int(np.argmax(away)) if away.max() > BENT else None
 
 
 def tradeoff(figure: Any, comparison: Comparison, clients: Sequence[ClientView]) -> None:

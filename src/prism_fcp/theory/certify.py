@@ -54,7 +54,7 @@ def samples_for_coverage(
     limit = coverage_bounds(liars / (clients - left_out), level)[0]
     if not 0 < wanted < limit:
         raise SettingError(
-            f"wanted_coverage={wanted:g}; must lie above 0 and below {limit:.4g}, which {liars} liars among "
+            f"wanted_coverage={wanted:.10g}; must lie above 0 and below {limit:.4g}, which {liars} liars among "
             f"{clients - left_out} kept clients leave of level {level:g}; raise the level or use a guard"
         )
     low, high = 0, 1
@@ -62,8 +62,8 @@ def samples_for_coverage(
         low, high = high, high * 2
         if high > MOST_SAMPLES:
             raise SettingError(
-                f"wanted_coverage={wanted:g}; more than {MOST_SAMPLES:.0e} scores a client are needed; want less than "
-                f"{limit:.4g} by more"
+                f"wanted_coverage={wanted:.10g}; more than {MOST_SAMPLES:.0e} scores a client are needed; want less: "
+                f"{limit:.4g} is the limit"
             )
     while high - low > 1:
         middle = (low + high) // 2
@@ -80,32 +80,39 @@ class DetectionPlan(NamedTuple):
     samples: int | None  # needed with these bins if honest clients are alike, as the theorem assumes; None: never
     best_bins: int | None  # the number of bins that needs the fewest
     best_samples: int | None
-    unlike_samples: int | None  # needed with the best bins for clients as unlike as these; None: never
-    unlikeness: float  # how far honest mean histograms lie from their average
+    unlike_samples: int | None  # with the bins asked for, for clients as unlike as these; None: never
+    unlike_best_bins: int | None  # of these the number of bins that needs the fewest; None: never with any
+    unlike_best_samples: int | None
 
 
 def detection_plan(law: ScoreLaw, byzantine: int, samples: int, bins: int, attack: str) -> DetectionPlan:
     """Return what thm:detection needs, without training error: the honest mean is taken under the trained models.
 
+    The range reaches a little beyond the largest score, so it grows with the number of scores it is to hold for.
+
     Paper: thm:detection; rem:non-iid.
     """
     clients = round(float(law.kinds.counts.sum()))
     (everybody, _), *_ = law.worlds(whole=True)
-    top = RANGE_FACTOR * everybody.largest(clients * samples)
     each = [Scores(np.array([v]), np.ones(1)) for v in law.kinds.noise_variances + law.excess]
 
-    def needed(number: int, *, unlike: bool) -> tuple[int | None, float]:
-        mean = everybody.histogram(top, number)
-        theirs = np.eye(number)[0 if attack == "efficiency" else -1]
-        apart = unlikeness(np.stack([one.histogram(top, number) for one in each])) if unlike else 0.0
-        try:
-            gap = float(np.linalg.norm(theirs - mean))
-            return needed_samples(clients, byzantine, gap, number, drift=apart), apart
-        except SettingError:
-            return None, apart
+    def needed(number: int, *, unlike: bool) -> int | None:
+        count = samples
+        for _ in range(3):  # the second answer is within a few per cent of the third
+            top = RANGE_FACTOR * everybody.largest(clients * count)
+            theirs = np.eye(number)[0 if attack == "efficiency" else -1]
+            gap = float(np.linalg.norm(theirs - everybody.histogram(top, number)))
+            apart = unlikeness(np.stack([one.histogram(top, number) for one in each])) if unlike else 0.0
+            try:
+                count = needed_samples(clients, byzantine, gap, number, drift=apart)
+            except SettingError:
+                return None
+        return count
 
-    found = {number: needed(number, unlike=False)[0] for number in (*BINS, bins)}
-    possible = {number: count for number, count in found.items() if count is not None}
-    best = min(possible, key=lambda number: possible[number]) if possible else None
-    unlike, apart = needed(best or bins, unlike=True)
-    return DetectionPlan(attack, bins, found[bins], best, possible.get(best) if best else None, unlike, apart)
+    def best(*, unlike: bool) -> tuple[int | None, int | None, int | None]:
+        found = {number: needed(number, unlike=unlike) for number in dict.fromkeys((bins, *BINS))}
+        possible = {number: count for number, count in found.items() if count is not None}
+        least = min(possible, key=lambda number: possible[number]) if possible else None
+        return found[bins], least, possible.get(least) if least else None
+
+    return DetectionPlan(attack, bins, *best(unlike=False), *best(unlike=True))

@@ -101,7 +101,7 @@ def calibration_bias(
     need_at_least("calibration_bias", 1, pooled_samples=pooled_samples)
     need_at_least("calibration_bias", 0, filter_failure=filter_failure, score_range=score_range)
     need_share("calibration_bias", failure_probability=failure_probability)
-    training = quantile_bound(input_energy, deviation, near).value
+    training = quantile_bound(input_energy, deviation, near)
     shares = sqrt(log(2 / failure_probability) / (2 * pooled_samples)) + 1 / pooled_samples
     least = max(near.least_density, 1e-300)
-    return Bias(training, score_range * min(filter_failure, 1.0), shares / least, near.reach)
+    return Bias(training.value, score_range * min(filter_failure, 1.0), shares / least, training.most)

@@ -43,10 +43,11 @@ def trace(modes: Real, dimension: int) -> Real:
 def weigh(modes: Real, diagonal: float, off: float, dimension: int) -> Real:
     """Return the modes after the diagonal entries are multiplied by one number and all others by another."""
     entry = trace(modes, dimension) / dimension * diagonal
-    if dimension == 1:  # there is nothing across, and its number follows the other
-        return np.stack([entry, entry])
     other = (modes[1] - modes[0]) / dimension * off
-    return np.stack([entry - other, entry + (dimension - 1) * other])
+    found = np.empty_like(modes)
+    found[1] = entry + (dimension - 1) * other
+    found[0] = entry - other if dimension > 1 else found[1]  # there is nothing across, and its number follows the other
+    return found
 
 
 def masked(modes: Real, shape: Shape) -> Real:

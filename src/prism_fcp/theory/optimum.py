@@ -47,7 +47,7 @@ def optimal_step_size(training: Training, *, model: str = "local", limit: float 
     low, high = points[min(best + 1, steps)], points[max(best - 1, 0)]
     first, second = high - SHRINK * (high - low), low + SHRINK * (high - low)
     one, other = deviation(first), deviation(second)
-    while high - low > 0.02:
+    while high - low > 0.06:  # 3 % of a step size are nothing in dB
         if one < other:
             high, second, other = second, first, one
             first = high - SHRINK * (high - low)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from prism_fcp.data.synthetic import SyntheticLinear
 from prism_fcp.errors import SettingError, did_you_mean, need_number
-from prism_fcp.theory.certify import DetectionPlan, detection_plan, samples_for_coverage
+from prism_fcp.theory.certify import MOST_SAMPLES, DetectionPlan, detection_plan, samples_for_coverage
 from prism_fcp.theory.kinds import typical_kinds
 from prism_fcp.theory.modes import Real
 from prism_fcp.theory.optimum import optimal_step_size
@@ -27,6 +27,7 @@ from prism_fcp.theory.steady import (
     steady_state,
 )
 from prism_fcp.theory.surrogate import measured
+from prism_fcp.theory.tradeoff import falling_knee
 from prism_fcp.theory.width import ScoreLaw, law_of
 from prism_fcp.train.attack import UPDATE_ATTACKS
 from prism_fcp.train.settings import Federation, Masks
@@ -35,6 +36,7 @@ from prism_fcp.types import Choice
 KINDS: Final = 12
 SHARES: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 BYTES: Final = 4  # a coordinate
+MOST_BINS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Plan:
     best_deviation: float | None
     best_width: float | None
     curve: tuple[Point, ...]
+    narrowest: Point | None  # of the curve; past it more bytes buy wider intervals
+    knee: Point | None  # on the way to the narrowest; None: there is none
     guard: float
     guard_price: float
     certificate_samples: int | None  # scores a client; None: not asked for
@@ -127,17 +131,27 @@ def plan(
     if wanted_coverage is not None:
         kept_out = size.num_byzantine - liars if liars < size.num_byzantine else 0
         certificate = samples_for_coverage(wanted_coverage, size.num_clients, kept_out, liars, confidence_level)
+    elif liars:
+        raise SettingError(f"liars={liars} are those a certificate allows for; give wanted_coverage with them")
     limit = best = None
     notes: list[str] = []
     if chosen.name == "mean":
         limit = stability_limit(training, 1e-3)
-        best = optimal_step_size(training, model=scoring_model, limit=limit)
+        if attack:
+            best = optimal_step_size(training, model=scoring_model, limit=limit)
+        else:
+            notes.append("without an attack a smaller step size always ends nearer the truth, and takes longer")
     if best_step:
         if best is None:
-            raise SettingError(f"step_size=best is known for rule 'mean' only, not for {chosen.name!r}; give a number")
+            told = (
+                f"for rule 'mean' only, not for {chosen.name!r}"
+                if attack
+                else "under an attack only: none is best here"
+            )
+            raise SettingError(f"step_size=best is known {told}; give a number")
         training = replace(training, step_size=best.step_size)
     steady, local, server, source, scores = _models(training, size, masks, law, chosen, scoring_model, limit)
-    needed = rounds_to_settle(training) if steady else None
+    needed = rounds_to_settle(training, steady=steady) if steady else None
     if needed is not None and needed > size.rounds:
         notes.append(f"rounds={size.rounds} are fewer than the {needed} it takes to settle: figures are later ones")
     if steady and scoring_model == "local" and local > 1.05 * server:
@@ -148,14 +162,16 @@ def plan(
     width = 2 * scores.radius(confidence_level)
     if width > alone:
         notes.append(f"clients that never share would have a width of {alone:.3g}: under this attack sharing does harm")
-    if best is not None and not attack:
-        notes.append("without an attack a smaller step size always ends nearer the truth, and takes longer")
     fraction = size.num_byzantine / size.num_clients
     best_width = None
     if best is not None:
         ahead = replace(training, step_size=best.step_size)
         found = settled(ahead)
         best_width = 2 * law_of(ahead, found, scoring_model).radius(confidence_level) if found else None
+    curve = _curve(training, size, confidence_level, scoring_model) if steady else ()
+    narrowest = bent = None
+    if curve:
+        narrowest, bent = falling_knee([point.bytes_up for point in curve], [point.width for point in curve])
     return Plan(
         source=source,
         num_shared=masks.num_shared,
@@ -176,7 +192,9 @@ def plan(
         best_step_size=best.step_size if best else None,
         best_deviation=best.deviation if best else None,
         best_width=best_width,
-        curve=_curve(training, size, confidence_level, scoring_model) if steady else (),
+        curve=curve,
+        narrowest=None if narrowest is None else curve[narrowest],
+        knee=None if bent is None else curve[bent],
         guard=guard,
         guard_price=guard_price(scores, confidence_level, guard),
         certificate_samples=certificate,
@@ -219,10 +237,10 @@ def _check(size: Federation, masks: Masks, scoring_model: str, level: float, sam
     need_number("confidence_level", level)
     if not 0 < level < 1:
         raise SettingError(f"confidence_level={level}; must lie strictly between 0 and 1")
-    for name, value, least in (("samples", samples, 1), ("bins", bins, 2)):
+    for name, value, least, most in (("samples", samples, 1, MOST_SAMPLES), ("bins", bins, 2, MOST_BINS)):
         need_number(name, value, integer=True)
-        if value < least:
-            raise SettingError(f"{name}={value}; must be at least {least}")
+        if not least <= value <= most:
+            raise SettingError(f"{name}={value}; must lie in {least}..{most}")
 
 
 def _models(

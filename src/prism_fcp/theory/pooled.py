@@ -78,11 +78,3 @@ def bins_for(law: ScoreLaw, level: float, samples: int, coverage: float = 0.01) 
     scores = next(iter(law.worlds(whole=True)))[0]
     top = RANGE_FACTOR * scores.largest(float(law.kinds.counts.sum()) * samples)
     return int(scores.density(scores.quantile(level)) * top / coverage) + 1
-
-
-def width_of(law: ScoreLaw, level: float) -> float:
-    """Return the interval width when exactly the attackers are left out.
-
-    Paper: tab:synthetic.
-    """
-    return 2 * law.radius(level)

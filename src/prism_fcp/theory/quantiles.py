@@ -1,7 +1,7 @@
 """How far training error moves the conformal quantile and the interval width: the paper's chain of bounds.
 
 All of them hold near the quantile only: in a neighbourhood in which the density of the scores lies between `f_min` and
-L. A bound that leaves the neighbourhood says nothing, and that is what `vacuous` means here.
+L. A bound that leaves the neighbourhood, with what its proof needs around it, says nothing: `vacuous` means that here.
 """
 
 from __future__ import annotations
@@ -66,10 +66,15 @@ def quantile_constant(near: Neighbourhood) -> float:
 def quantile_stability(mean_move: float, near: Neighbourhood) -> Bound:
     """Return how far the quantile moves when scores move by `mean_move` = E|X - Y| on average.
 
+    The proof uses the density at the moved quantile, and its ceiling sqrt(E|X - Y|/(2L)) further on either side, its
+    epsilon: both must lie within reach.
+
     Paper: thm:quantile-stability.
     """
     need_at_least("quantile_stability", 0, mean_move=mean_move)
-    return Bound(quantile_constant(near) * sqrt(mean_move), near.reach, "the move of the quantile")
+    constant = quantile_constant(near)
+    blur = sqrt(mean_move / (2 * near.most_density)) if near.most_density > 0 else inf
+    return Bound(constant * sqrt(mean_move), max(near.reach - blur, 0.0), "the move of the quantile")
 
 
 def quantile_bound(input_energy: float, deviation: float, near: Neighbourhood) -> Bound:

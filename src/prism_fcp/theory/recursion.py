@@ -101,10 +101,10 @@ class State(NamedTuple):
     @classmethod
     def of(cls, flat: Real, kinds: int) -> State:
         """Undo `flat`."""
-        shapes = [(2,), *[(2, kinds)] * 4, *[(2, kinds, kinds)] * 3]
-        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-        parts = np.split(flat, ends[:-1])
-        return cls(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)))
+        one, line, table = 2, 2 * kinds, 2 * kinds * kinds
+        lines = flat[one : one + 4 * line].reshape(4, 2, kinds)
+        tables = flat[one + 4 * line : one + 4 * line + 3 * table].reshape(3, 2, kinds, kinds)
+        return cls(flat[:one], *lines, *tables)
 
     @classmethod
     def start(cls, energy: float, dimension: int, kinds: int) -> State:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from prism_fcp.errors import SettingError
 from prism_fcp.theory.krylov import arnoldi, fixed_point, modes_of, spectral_radius
 from prism_fcp.theory.modes import Real, trace
 from prism_fcp.theory.recursion import State, Training, mean_round, play
+from prism_fcp.types import BoolArray
+
+SLOWEST: Final = 3e-9  # a growth nearer to 1 than this is lost to rounding
+SCANNED: Final = 1e-6  # residual of a solution that is one of many
+LOOKS: Final = 400  # places at which a gap is looked at
 
 
 class Parts(NamedTuple):
@@ -48,16 +53,23 @@ class Steady:
 
 
 def steady_state(training: Training) -> Steady:
-    """Return the steady state; a step size that has none is a `SettingError` with the limit.
+    """Return the steady state; a step size that has none, or takes for ever, is a `SettingError` with the limit.
 
     The recursion is linear and its sources are independent, so it is solved for each source alone.
 
     Paper: lem:steady-state-mse; eq:steady-state-mse.
     """
-    if growth_rate(training) >= 1:
+    growth = growth_rate(training)
+    if growth > 1 - SLOWEST:
+        limit = stability_limit(training)
+        if training.step_size < limit and growth < 1 + SLOWEST:
+            raise SettingError(
+                f"step_size={training.step_size:g}; takes hundreds of millions of rounds or more to settle, too many "
+                f"to compute; raise step_size: it converges below {limit:.4g}, and fastest at about half of that"
+            )
         raise SettingError(
-            f"step_size={training.step_size:g}; must lie below {stability_limit(training):.4g}, where the mean-square "
-            "deviation of these clients stops converging; lower step_size"
+            f"step_size={training.step_size:g}; must lie below {limit:.4g}, where the mean-square deviation of "
+            "these clients stops converging; lower step_size"
         )
     return _combined(training, _settle(training, 1.0, 0.0), _settle(training, 0.0, 1.0))
 
@@ -83,16 +95,32 @@ def stability_limit(training: Training, tolerance: float = 1e-4) -> float:
 
 
 def _last_below_one(growth: Callable[[float], float], guess: float, tolerance: float = 1e-4) -> float:
-    """Return the largest step size, to this much of it, with a growth below 1."""
+    """Return the largest step size, to this much of it, with a growth below 1.
+
+    Growth less 1, over the step size, is nearly a line: both ends of a bracket are drawn in to where it crosses zero.
+    """
+
+    def rise(step: float) -> float:
+        return (growth(step) - 1) / step
+
     low = high = guess
-    while growth(low) >= 1:
-        low, high = low / 1.5, low
-    if high == low:
-        while growth(high) < 1:
-            low, high = high, high * 1.5
+    below = above = rise(guess)
+    factor = 1.5
+    while below >= 0:
+        high, above, low = low, below, low / factor
+        below, factor = rise(low), factor * 1.5
+    while above < 0:
+        low, below, high = high, above, high * factor
+        above, factor = rise(high), factor * 1.5
+    last = 0.0
     while high - low > tolerance * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if growth(middle) < 1 else (low, middle)
+        nudge = 0.4 * tolerance * high
+        middle = min(max(low - below * (high - low) / (above - below), low + nudge), high - nudge)
+        there = rise(middle)
+        if there * last > 0:  # the same end moved twice: the other one counts half, and will follow
+            below, above = (below, above / 2) if there < 0 else (below / 2, above)
+        low, below, high, above = (middle, there, high, above) if there < 0 else (low, below, middle, there)
+        last = there
     return low
 
 
@@ -135,13 +163,15 @@ def deviations(training: Training, rounds: int, energy: float = 1.0) -> tuple[Re
     return table[:, 0], table[:, 1]
 
 
-def rounds_to_settle(training: Training, energy: float = 1.0, decibels: float = 0.5) -> int:
+def rounds_to_settle(
+    training: Training, energy: float = 1.0, decibels: float = 0.5, steady: Steady | None = None
+) -> int:
     """Return after how many rounds from models of zero the local deviation stays within so many dB of its steady state.
 
-    Rates of decay are taken on a Krylov space, which holds the slow ones.
+    Rates of decay are taken on a Krylov space, which holds the slow ones. `steady` saves solving for it again.
     """
     kinds = len(training.kinds.counts)
-    end = steady_state(training).state
+    end = (steady or steady_state(training)).state
     start = State.start(energy, training.dimension, kinds)
     space = arnoldi(lambda flat: _homogeneous(training, flat), start.flat() - end.flat())
     read = np.array([_deviation(training, State.of(row, kinds))[1] for row in space.basis])
@@ -150,18 +180,23 @@ def rounds_to_settle(training: Training, energy: float = 1.0, decibels: float = 
 
     rates, sizes = modes_of(space, read)
     stays = np.abs(rates) < 1  # rounding again, as the steady state exists
+    rates, sizes = rates[stays], sizes[stays]
 
-    def gap(number: int) -> float:
-        return abs(complex((sizes * rates**number)[stays].sum()))
+    def outside(numbers: Real) -> BoolArray:
+        return np.asarray(np.abs((sizes * rates ** numbers[:, None]).sum(axis=1)) > allowed)
 
-    high = 1
-    while gap(high) > allowed and high < 2**60:
-        high *= 2
-    low = high // 2
+    most = 1.0
+    while (np.abs(sizes) * np.abs(rates) ** most).sum() > allowed and most < 2**60:
+        most *= 2
+    places = np.unique(np.geomspace(1, most, LOOKS).round())  # the gap may close and open again: look everywhere
+    last = np.flatnonzero(outside(places))
+    if not len(last):
+        return 1
+    low, high = places[last[-1]], places[min(last[-1] + 1, len(places) - 1)]
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if gap(middle) > allowed else (low, middle)
-    return high
+        low, high = (middle, high) if outside(np.array([middle]))[0] else (low, middle)
+    return int(high)
 
 
 class Settled(NamedTuple):
@@ -179,7 +214,7 @@ def settled(training: Training) -> Settled | None:
 
     A map that keeps covariances covariances has a largest eigenvalue below 1 just where its fixed point is one.
     """
-    state = _settle(training, 1.0, 1.0, 1e-8)
+    state = _settle(training, 1.0, 1.0, SCANNED)
     server, local = _deviation(training, state)
     if not (min(server, local) > 0 and (state.own_local > 0).all()):
         return None

@@ -56,9 +56,9 @@ def test_a_new_project_runs_and_is_shown(project: Path, capsys: pytest.CaptureFi
     out, err = told(capsys, 0, "run", str(project), "--json")
     body = json.loads(out)
     assert body["rounds"] == 3 and set(body["kept"]) == {"north", "east", "south", "west"}
-    assert "training 4 clients, 11 parameters" in err and "calibrated 4 clients" in err
+    assert "training 4 clients, 10 parameters" in err and "calibrated 4 clients" in err
     shown, err = told(capsys, 0, "show", str(project))
-    assert "3 rounds, 11 parameters" in shown and "north" in shown and not err
+    assert "3 rounds, 10 parameters" in shown and "north" in shown and not err
     # Finished, it is shown and not played again.
     events = (project / "runs" / "trial" / "events.jsonl").read_bytes()
     for action in ("run", "resume", "show"):
@@ -114,8 +114,12 @@ def test_a_site_without_its_file_or_data_is_gone_on_without(project: Path, capsy
     body = json.loads(out)
     assert "west" not in body["kept"] and len(body["kept"]) == 3
     assert "a node was refused: says: the site's settings cannot be used" in err and "going on without: west" in err
+
+
+def test_with_too_few_sites_it_does_not_wait_for_nobody(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "sites" / "west.toml").unlink()
     (project / "data" / "south.csv").unlink()
-    _, err = told(capsys, 2, "run", str(project), "--fresh")
+    _, err = told(capsys, 2, "run", str(project))
     assert "2 of 4 clients came" in err and "3 are needed; not there: south, west" in err
 
 

@@ -157,6 +157,7 @@ def model(project: Path) -> Any:
     return json.loads((project / "runs" / "trial" / "model.json").read_text())
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_is_resumed_to_the_same_end(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = interrupted(project)
     assert done.returncode == 130 and not done.stdout and "stopped after round 2" in done.stderr

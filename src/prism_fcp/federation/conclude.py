@@ -199,6 +199,6 @@ def _counted(reply: bytes | DataError, name: str, levels: int) -> dict[str, Any]
         raise DataError(f"{name}: evaluation: covered={covered!r:.60}; must be a count for each of {levels} levels")
     if not all(type(one) is int and 0 <= one <= rows for one in covered):
         raise DataError(f"{name}: evaluation: covered={covered!r:.60} of {rows} rows cannot be")
-    if type(error) not in (float, int) or not 0 <= error <= LARGEST_ERROR:
+    if not isinstance(error, float | int) or isinstance(error, bool) or not 0 <= error <= LARGEST_ERROR:
         raise DataError(f"{name}: evaluation: error={error!r:.40}; must be a number in 0..{LARGEST_ERROR:g}")
     return {"covered": covered, "rows": rows, "error": float(error)}

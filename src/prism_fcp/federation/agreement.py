@@ -16,9 +16,10 @@ from typing import Any, Final, Literal, NamedTuple
 from prism_fcp import io
 from prism_fcp.calibrate.filter import FILTERS
 from prism_fcp.calibrate.grid import LinearGrid, LogGrid, grid_from_json
+from prism_fcp.calibrate.masses import exact_fraction
 from prism_fcp.calibrate.names import check_name
 from prism_fcp.calibrate.quantile import exact_level
-from prism_fcp.errors import SettingError, did_you_mean, need_number
+from prism_fcp.errors import PrismError, SettingError, did_you_mean, need_number
 from prism_fcp.exchange.document import DEFAULT_FILTER
 from prism_fcp.lab import checks
 from prism_fcp.lab.typed import build, check_keys, convert, plain
@@ -142,10 +143,7 @@ class Agreement:
             raise SettingError(f"clients: {twice!r} stands twice; name every client once")
         self._check_training()
         self._check_patience()
-        levels = self.calibration.levels
-        if not levels or len({exact_level(level) for level in levels}) < len(levels):
-            raise SettingError(f"calibration: levels={list(levels)}; at least one, none twice")
-        self.calibration.filter.build(FILTERS, "filter")
+        self._check_calibration()
 
     @property
     def participants(self) -> int:
@@ -213,7 +211,10 @@ class Agreement:
             if not isinstance(table, Mapping):
                 raise SettingError(f"{where}: {key} must be a table: write [{key}] above its keys")
             own, at = dict(table), f"{where} [{key}]"
-            grid = {"grid": grid_from_json(own.pop("grid"))} if "grid" in own else {}
+            try:
+                grid = {"grid": grid_from_json(own.pop("grid"))} if "grid" in own else {}
+            except PrismError as error:
+                raise SettingError(f"{at}: {error}") from error
             if "levels" in own and isinstance(own["levels"], list):
                 own["levels"] = [str(level) for level in own["levels"]]
             if isinstance(own.get("guard"), float):
@@ -233,7 +234,7 @@ class Agreement:
             told["model"] = None
         try:
             return cls(**told)
-        except SettingError as error:
+        except PrismError as error:
             raise SettingError(f"{where}: {error}") from error
 
     @classmethod
@@ -268,7 +269,22 @@ class Agreement:
             raise SettingError(
                 f"training: participants={told.participants}; must lie in 1..{len(self.clients)}, the number of clients"
             )
+        if told.rule is not None:
+            told.rule.build(RULES, "rule")
         self.federation(max(1, told.num_shared or 1))  # checks the numbers
+
+    def _check_calibration(self) -> None:
+        """Refuse now what would stop the run when all its training is done."""
+        told = self.calibration
+        if not told.levels or len({exact_level(level) for level in told.levels}) < len(told.levels):
+            raise SettingError(f"calibration: levels={list(told.levels)}; at least one, none twice")
+        told.filter.build(FILTERS, "filter")
+        if told.guard is not None:
+            exact_fraction(told.guard, "calibration: guard")
+        suspects = told.filter.options.get("suspects", told.suspects)
+        most = (len(self.clients) - 1) // 2
+        if told.filter.name == "known_count" and (suspects is None or not 0 <= suspects <= most):
+            raise SettingError(f"calibration: filter known_count with suspects={suspects}; must lie in 0..{most}")
 
     def _check_patience(self) -> None:
         told = self.patience

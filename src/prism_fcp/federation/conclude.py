@@ -38,6 +38,7 @@ PARAMETERS: Final = "model.npz"
 RESULT: Final = "federation.json"
 KIND: Final = "federation-result"
 MOST_ROWS: Final = 10**12
+LARGEST_ERROR: Final = 1e300  # beyond it a client's claim is none
 
 
 def save_model(strategy: PrismStrategy, folder: Path) -> tuple[Path, str]:
@@ -198,6 +199,6 @@ def _counted(reply: bytes | DataError, name: str, levels: int) -> dict[str, Any]
         raise DataError(f"{name}: evaluation: covered={covered!r:.60}; must be a count for each of {levels} levels")
     if not all(type(one) is int and 0 <= one <= rows for one in covered):
         raise DataError(f"{name}: evaluation: covered={covered!r:.60} of {rows} rows cannot be")
-    if not isinstance(error, float | int) or not 0 <= error < float("inf"):
-        raise DataError(f"{name}: evaluation: error={error!r:.40}; must be a number, 0 or more")
+    if not isinstance(error, float | int) or isinstance(error, bool) or not 0 <= error <= LARGEST_ERROR:
+        raise DataError(f"{name}: evaluation: error={error!r:.40}; must be a number in 0..{LARGEST_ERROR:g}")
     return {"covered": covered, "rows": rows, "error": float(error)}

@@ -54,7 +54,7 @@ class Conductor:
     every: float = 0.0  # seconds between checkpoints at least; 0: one a round
 
     def run(self, grid: Grid) -> dict[str, Any]:
-        """Play the run to its end from where the folder's checkpoint stands, and return what it came to."""
+        """Play the run from where its checkpoint stands, unless it has ended; return what it came to."""
         logging.getLogger("flwr").setLevel(logging.WARNING)  # events tell what happens
         with io.locked(self.folder):
             if self.fresh:

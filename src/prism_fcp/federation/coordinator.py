@@ -10,7 +10,6 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,8 +19,8 @@ from prism_fcp import streams
 from prism_fcp.calibrate.trust import Trust
 from prism_fcp.errors import DataError, SettingError, counted
 from prism_fcp.federation.agreement import Agreement, Terms
-from prism_fcp.federation.client import hello_message
 from prism_fcp.federation.coordinates import mask_keys, received, shared, taken
+from prism_fcp.federation.joining import Hello, read_hello
 from prism_fcp.federation.keys import Keys
 from prism_fcp.federation.payload import (
     VALUE_BYTES,
@@ -29,7 +28,6 @@ from prism_fcp.federation.payload import (
     pack_document,
     pack_task,
     pack_values,
-    unpack_document,
     unpack_values,
 )
 from prism_fcp.federation.roster import Roster
@@ -39,9 +37,6 @@ from prism_fcp.train.aggregate.lift import LARGEST
 from prism_fcp.train.round import aggregate
 from prism_fcp.types import FloatArray, Layer, Ledger, Uploads
 
-MOST_LAYERS: Final = 10_000
-MOST_PARAMETERS: Final = 2**31 - 1
-MOST_SAMPLES: Final = 10**12  # a client claims; what is beyond it is no claim
 NO_COLUMNS: Final = "it does not say which columns it has, as the other clients do"
 
 
@@ -54,17 +49,6 @@ class Closed(NamedTuple):
     counted: bool  # were there enough answers?
     weakened: str | None
     ledger: Ledger | None
-
-
-@dataclass
-class Hello:
-    """What a client said on joining, checked."""
-
-    client: int
-    layers: tuple[Layer, ...]
-    samples: int
-    description: Mapping[str, Any] | None
-    round: int | None  # the last round it learned in, where it knows the experiment
 
 
 @dataclass
@@ -113,22 +97,7 @@ class Coordinator:
 
     def read_hello(self, data: bytes, nonce: str) -> Hello:
         """Return what a client said of itself; what cannot be believed is a `DataError`."""
-        told, _ = unpack_document(data, "hello")
-        name = told.get("client")
-        if not isinstance(name, str) or name not in self.roster.places:
-            raise DataError(f"hello: {name!r:.80} is not among the declared clients")
-        if self.trust is not None:
-            self._verify(name, told, nonce)
-        samples, known = told.get("samples"), told.get("round")
-        if not isinstance(samples, int) or isinstance(samples, bool) or not 0 < samples <= MOST_SAMPLES:
-            raise DataError(f"hello of {name!r}: samples={samples!r:.40}; must lie in 1..{MOST_SAMPLES:,}")
-        if known is not None and (not isinstance(known, int) or isinstance(known, bool) or known < 0):
-            raise DataError(f"hello of {name!r}: round={known!r:.40}; must be a round, or nothing")
-        description = told.get("description")
-        if description is not None and not isinstance(description, dict):
-            raise DataError(f"hello of {name!r}: its description is no table")
-        index = self.roster.places[name]
-        return Hello(index, _layers(told.get("layers"), name), samples, description, known)
+        return read_hello(data, nonce, self.experiment.hex(), self.roster.places, self.trust)
 
     def join(self, hello: Hello) -> None:
         """Take a client in. Once training has begun its models and columns must be those of the others."""
@@ -321,38 +290,3 @@ class Coordinator:
         if start.shape != (self.layers[-1].stop,) or not np.isfinite(start).all():
             raise SettingError(f"the start has shape {start.shape}; must be ({self.layers[-1].stop},) finite numbers")
         return start
-
-    def _verify(self, name: str, told: Mapping[str, Any], nonce: str) -> None:
-        key, signature = told.get("key"), told.get("signature")
-        if not isinstance(key, str) or not isinstance(signature, str):
-            raise DataError(f"hello of {name!r}: not signed; this federation takes signed clients only")
-        message = hello_message(nonce, self.experiment.hex(), name)
-        try:
-            raw = bytes.fromhex(signature)
-        except ValueError:
-            raise DataError(f"hello of {name!r}: its signature is no hex") from None
-        assert self.trust is not None
-        problem = self.trust.verify(name, key, message, raw, datetime.now(UTC))
-        if problem:
-            raise DataError(f"hello of {name!r}: {problem}")
-
-
-def _layers(told: Any, name: str) -> tuple[Layer, ...]:
-    """Return the stretches a client tells, as names and sizes."""
-    good = isinstance(told, list) and 0 < len(told) <= MOST_LAYERS
-    good = good and all(
-        isinstance(row, list) and len(row) == 2 and isinstance(row[0], str) and len(row[0]) <= 200
-        and row[0].isprintable() and type(row[1]) is int and 0 < row[1] <= MOST_PARAMETERS
-        for row in told
-    )  # fmt: skip
-    if not good:
-        raise DataError(f"hello of {name!r}: its model's stretches are no list of names and sizes")
-    if len({row[0] for row in told}) < len(told):
-        raise DataError(f"hello of {name!r}: two of its model's stretches have one name; name them apart")
-    found, stop = [], 0
-    for label, size in told:
-        found.append(Layer(label, stop, stop + size))
-        stop += size
-    if stop > MOST_PARAMETERS:
-        raise DataError(f"hello of {name!r}: a model of {stop:,} parameters; at most {MOST_PARAMETERS:,}")
-    return tuple(found)

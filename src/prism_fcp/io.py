@@ -62,17 +62,17 @@ def read_bytes(path: Path, limit: int, *, secret: bool = False) -> bytes:
     """Return a file of at most `limit` bytes, no more of it read than that; a `secret` others may read is refused."""
     try:
         with path.open("rb") as file:
-            rights = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            about = os.fstat(file.fileno())
+            rights = stat.S_IMODE(about.st_mode)
             if secret and rights & 0o077:
                 raise OutputError(f"{path} is open to others (mode {rights:04o}); it must be 0600: chmod 600 it")
-            whole = bytearray()  # grown in pieces: one read of `limit` bytes would allocate them all
-            while part := file.read(min(2**20, limit + 1 - len(whole))):
-                whole += part
+            # A buffer of what is asked for is made at once: of the file's size, where it is a file, not of the limit's.
+            whole = file.read(min(limit, about.st_size if stat.S_ISREG(about.st_mode) else limit) + 1)
     except OSError as error:
         raise _unreadable(path, error) from error
     if len(whole) > limit:
         raise DataError(f"{path}: longer than {limit:,} bytes; is it the right file?")
-    return bytes(whole)
+    return whole
 
 
 def listing(folder: Path) -> list[Path]:

@@ -111,6 +111,11 @@ class CalibrationServer:
         reason = problem or (f"accepted late: {self._due()}" if late else "accepted")
         return self._record(Receipt(status, summary.client, digest, stamp(at), late, reason), data)
 
+    def refuse(self, client: str, why: str) -> Receipt:
+        """Note that a client sent nothing that could be a summary of its own: the result names it, with the reason."""
+        at = stamp(self._now())
+        return self._record(Receipt("refused", client, wire.digest(b""), at, False, why), None)
+
     def withdraw(self, client: str, why: str) -> None:
         """Take an accepted summary back, so that its client may send another; the same bytes stay refused."""
         with self._writing():

@@ -30,7 +30,7 @@ from prism_fcp.types import Choice, Layer
 MOST_CLIENTS: Final = 100_000
 LONGEST: Final = 30 * 24 * 3600.0  # seconds anybody may be waited for
 FEDAVG: Final = "fedavg"  # the row to compare with: everything shared, the plain mean, nobody filtered
-SECTIONS: Final = ("training", "calibration", "patience")
+OWN: Final = "own"  # the model's name where the sites bring theirs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +74,7 @@ class Patience:
 
     deadline: float = 60.0  # seconds a round's answers are awaited
     wait: float = 300.0  # seconds the declared clients are awaited before the first round
-    quorum: int | None = None  # answers a round needs to count; nobody said: more than half of those asked
+    quorum: int | None = None  # answers a round needs to count; nobody said: more than half of a full round's
     offences: int = 3  # refused or missing answers in a row before a client is put aside
     aside: int = 5  # rounds it is then not asked; twice as many each further time
     void_rounds: int = 10  # rounds in a row without a quorum after which the run stops, to be resumed
@@ -198,7 +198,7 @@ class Agreement:
 
     def to_json(self) -> dict[str, Any]:
         """Return every setting, defaults written out."""
-        body: dict[str, Any] = {key: value for key, value in plain(self).items() if value is not None}
+        body: dict[str, Any] = {**plain(self), "model": {"name": OWN} if self.model is None else plain(self.model)}
         body["calibration"] = {**body["calibration"], "grid": self.calibration.grid.to_json()}
         return body
 
@@ -229,7 +229,7 @@ class Agreement:
         told["model"] = convert(told["model"], Choice, f"{where}: model") if "model" in told else None
         if "model" not in body:
             told["model"] = Choice("linear")
-        elif told["model"] is not None and told["model"].name == "own":
+        elif told["model"] is not None and told["model"].name == OWN:
             told["model"] = None
         try:
             return cls(**told)
@@ -252,7 +252,7 @@ class Agreement:
     def _protocol(self, known: Known) -> Protocol:
         if self.training.protocol != FEDAVG:
             return protocol(self.training.protocol, known)
-        masks = Masks(num_shared=known.num_shared, layers=known.layers, download="full")
+        masks = Masks(num_shared=known.num_shared, layers=known.layers, coordination="common", download="full")
         return Protocol(FEDAVG, Arm(masks=masks), "global", "asked for: everything shared, the plain mean")
 
     def _check_training(self) -> None:

@@ -5,6 +5,7 @@ They are found by Flower in a deployment and in its simulation, and by `federate
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from prism_fcp.calibrate.signing import Signer
 from prism_fcp.calibrate.trust import Trust
-from prism_fcp.errors import PrismError, SettingError
+from prism_fcp.errors import DataError, PrismError
 from prism_fcp.federation.agreement import Agreement
 from prism_fcp.federation.client import ClientWork, MakeSite
 from prism_fcp.federation.conduct import Conductor, Start
@@ -46,10 +47,18 @@ def client_app(
     app, known = ClientApp(), dict[str, ClientWork]()
 
     def work_of(context: Context) -> ClientWork:
-        name = name_of(context)
-        if name not in known:
-            known[name] = _work(name, make_site, settings(name, context), stores, drills)
-        return known[name]
+        try:
+            name = name_of(context)
+            if name not in known:
+                known[name] = _work(name, make_site, settings(name, context), stores, drills)
+            return known[name]
+        except Exception as error:  # its text may name the site's files: that is for the site's own log
+            logging.getLogger("prism_fcp").error(
+                "the site's settings: %s", error, exc_info=None if isinstance(error, PrismError) else error
+            )
+            raise DataError(
+                f"the site's settings cannot be used ({type(error).__name__}); its own log says why"
+            ) from error
 
     def answer(kind: str) -> Callable[[Message, Context], Message]:
         def handle(message: Message, context: Context) -> Message:
@@ -91,8 +100,6 @@ def server_app(
             agreed = Agreement.load(home / (told.get("federation") or agreed or AGREEMENT))
         place = home / (told.get("folder") or folder or Path("runs") / agreed.name)
         trust = Trust.load(home / told["trust"]) if "trust" in told else None
-        if agreed.calibration.signed and trust is None:
-            raise SettingError("calibration: signed = true, but no trust folder is given; run config: trust = ...")
         Conductor(agreed, place, start=start, hooks=hooks, trust=trust).run(WaitingGrid(grid))
 
     return app

@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prism_fcp.errors import DataError
 
+SUFFIX: Final = ".npy"
+# What the standard library and NumPy raise over a damaged file.
+_BROKEN: Final = (
+    ValueError, OSError, EOFError, LookupError, RuntimeError, SyntaxError, MemoryError, TypeError, OverflowError,
+    struct.error, zlib.error, zipfile.BadZipFile,
+)  # fmt: skip
+
 
 def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the bytes of an npz file."""
     made = io.BytesIO()
-    np.savez(made, **arrays)  # type: ignore[arg-type]
+    # Not np.savez: it takes names as arguments, and two of them, file and allow_pickle, are its own.
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}{SUFFIX}", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
     return made.getvalue()
 
 
 def unpack_arrays(data: bytes, what: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of such bytes; what is no such file is a `DataError`."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return {name.removesuffix(SUFFIX): _array(archive.read(name)) for name in archive.namelist()}
+    except _BROKEN as error:
         raise DataError(f"{what}: no whole npz file ({str(error)[:80]})") from error
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    """Return the array of a whole entry: its checksum was seen to be right before its header is believed."""
+    entry = io.BytesIO(data)
+    found: NDArray[Any] = np.lib.format.read_array(entry, allow_pickle=False)
+    if entry.read(1):
+        raise ValueError("bytes behind an array")
+    return found

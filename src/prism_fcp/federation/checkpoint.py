@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_fcp import io
-from prism_fcp.errors import DataError, SettingError
+from prism_fcp.errors import DataError, PrismError, SettingError
 from prism_fcp.federation import store
 from prism_fcp.federation.arrays import pack_arrays, unpack_arrays
 from prism_fcp.federation.coordinator import Coordinator
@@ -36,7 +36,7 @@ def save(path: Path, coordinator: Coordinator, clients: Mapping[str, store.State
         "version": VERSION, "agreement": coordinator.agreement.digest, "experiment": coordinator.experiment.hex(),
         "round": coordinator.round, "void": coordinator.void, "samples": coordinator.samples,
         "units": coordinator.units, "layers": [[layer.name, layer.size] for layer in coordinator.layers],
-        "roster": coordinator.roster.to_json(), "rule": freeze(coordinator.rule_state, arrays),
+        "roster": coordinator.roster.kept(), "rule": freeze(coordinator.rule_state, arrays),
         "ledger": freeze(coordinator.ledger, arrays), "averaged": freeze(coordinator.averaged, arrays),
         "clients": list(clients or {}),
     }  # fmt: skip
@@ -49,7 +49,17 @@ def save(path: Path, coordinator: Coordinator, clients: Mapping[str, store.State
 def restore(path: Path, coordinator: Coordinator) -> dict[str, store.State]:
     """Bring a new coordinator to where the file's stood, and return the states of clients it holds."""
     arrays = unpack_arrays(io.read_bytes(path, MOST_BYTES), str(path))
-    head = _head(arrays, path)
+    try:
+        return _restore(_head(arrays, path), arrays, path, coordinator)
+    except PrismError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DataError(f"{path}: no whole checkpoint ({str(error)[:80]}); begin anew with --fresh") from error
+
+
+def _restore(
+    head: dict[str, Any], arrays: Mapping[str, NDArray[Any]], path: Path, coordinator: Coordinator
+) -> dict[str, store.State]:
     if head["agreement"] != coordinator.agreement.digest:
         raise DataError(f"{path}: belongs to other settings; restore federation.toml, or begin anew with --fresh")
     coordinator.experiment = bytes.fromhex(head["experiment"])
@@ -58,6 +68,8 @@ def restore(path: Path, coordinator: Coordinator) -> dict[str, store.State]:
         layers.append(Layer(label, stop, stop + size))
         stop += size
     coordinator.layers, coordinator.samples, coordinator.units = tuple(layers), head["samples"], head["units"]
+    if not arrays["first"].shape == arrays["model"].shape == (stop,):
+        raise ValueError(f"model of shape {arrays['model'].shape}; must be ({stop},)")
     coordinator.settle()
     modules = _modules(coordinator)
     coordinator.first, coordinator.model = arrays["first"], arrays["model"]
@@ -91,10 +103,10 @@ def _head(arrays: Mapping[str, NDArray[Any]], path: Path) -> dict[str, Any]:
 
 def freeze(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     """Return a state as JSON, its arrays put into `arrays` under names of their own."""
+    if isinstance(value, np.generic):  # np.float64 is a float, and would come back as one
+        return {"scalar": freeze(np.array(value), arrays)["array"]}
     if value is None or isinstance(value, bool | int | float | str):
         return {"is": value}
-    if isinstance(value, np.generic):
-        return {"is": value.item()}
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             raise SettingError("a rule's state holds an array of objects; checkpoints hold numbers only")
@@ -122,6 +134,8 @@ def thaw(frozen: Any, arrays: Mapping[str, NDArray[Any]], modules: Mapping[str, 
             return value
         case "array":
             return arrays[value]
+        case "scalar":
+            return arrays[value][()]
         case "named":
             module, name = value
             made = getattr(modules.get(module), name, None)

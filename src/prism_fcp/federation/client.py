@@ -1,17 +1,21 @@
 """A client's side of every message, as a function from bytes to bytes around its site and its store. No engine here.
 
 It believes the server no more than the server believes it: every message is checked before it is used, and one of
-another experiment, or of a round that is behind it, is refused in words.
+another experiment, or of a round that is behind it, is refused in words. What fails at the site itself is told by its
+kind alone: an error's text may quote rows or name files, so it goes to the site's own log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prism_fcp.calibrate import wire
 from prism_fcp.calibrate.signing import Signer
@@ -19,9 +23,10 @@ from prism_fcp.calibrate.spec import CalibrationSpec
 from prism_fcp.calibrate.summary import summarize
 from prism_fcp.errors import DataError, PrismError, SettingError
 from prism_fcp.federation.agreement import Common
-from prism_fcp.federation.coordinates import received, shared
+from prism_fcp.federation.coordinates import received, shared, taken
 from prism_fcp.federation.drill import Drill
 from prism_fcp.federation.payload import (
+    AGAIN,
     pack_document,
     pack_values,
     unpack_document,
@@ -30,11 +35,12 @@ from prism_fcp.federation.payload import (
 )
 from prism_fcp.federation.site import Describing, Keyed, Remembering, Site
 from prism_fcp.federation.store import State, Store
-from prism_fcp.train.round import receive
 from prism_fcp.train.settings import Masks
 from prism_fcp.types import Choice, FloatArray
 
+_LOG: Final = logging.getLogger("prism_fcp")
 MakeSite: TypeAlias = Callable[[str, Mapping[str, Any], Common], Site]
+MOST_RADII: Final = 1000  # asked of one evaluation: more would trace out the residuals one by one
 FORGED: Final = "/forged"  # what a drill sends in place of the parameters; no site's memory can have the name
 HELLO: Final = b"prism-fcp hello\0"  # no summary begins so: its first bytes are a length far below this one's
 
@@ -54,30 +60,32 @@ class ClientWork:
 
     def handle(self, kind: str, data: bytes) -> bytes:
         """Answer a message; what is wrong with it, or with the site, is a `PrismError`."""
-        match kind:
-            case "hello":
-                return self._hello(data)
-            case "setup":
-                return self._setup(data)
-            case "train":
-                return self._train(data)
-            case "calibrate":
-                return self._calibrate(data)
-            case "evaluate":
-                return self._evaluate(data)
-        raise SettingError(f"unknown message {kind!r}")
+        parts: dict[str, Callable[[bytes], bytes]] = {
+            "hello": self._hello, "setup": self._setup, "train": self._train, "calibrate": self._calibrate,
+            "evaluate": self._evaluate,
+        }  # fmt: skip
+        if kind not in parts:
+            raise SettingError(f"unknown message {kind!r}")
+        try:
+            return parts[kind](data)
+        except PrismError:
+            raise
+        except Exception as error:  # a header whose entries are of other types or ranges than ours
+            _LOG.error("%s: a %s message cannot be used", self.name, kind, exc_info=error)
+            raise DataError(f"{kind}: the message cannot be used ({type(error).__name__})") from error
 
     def _hello(self, data: bytes) -> bytes:
         """Say who this is and what its models look like; with a key, prove it."""
         asked, _ = unpack_document(data, "hello")
         site = self._site_for(Common.from_json(_part(asked, "agreement", dict), "the server's agreement"))
-        told: dict[str, Any] = {
-            "client": self.name,
-            "layers": [[layer.name, layer.size] for layer in site.layers],
-            "samples": site.samples,
-            "description": site.describe() if isinstance(site, Describing) else None,
-        }
-        state = self.store.load()
+        with self._telling("description"):
+            told: dict[str, Any] = {
+                "client": self.name,
+                "layers": [[layer.name, int(layer.size)] for layer in site.layers],
+                "samples": int(site.samples),
+                "description": site.describe() if isinstance(site, Describing) else None,
+            }
+        state = self._load()
         known = state is not None and state.experiment.hex() == _part(asked, "experiment", str)
         told["round"] = state.round if state is not None and known else None
         if self.signer is not None:
@@ -105,6 +113,7 @@ class ClientWork:
         state = self._state(task.experiment)
         site, size = self._begin(state.told, state), len(state.parameters)
         masks = masks_of(state.told)
+        self._check_round(task.round)
         if task.round < state.round:
             raise DataError(
                 f"round {task.round} was asked for, but this client has learned round {state.round}; resume the "
@@ -122,7 +131,7 @@ class ClientWork:
                 state.memory[FORGED] = self.drill.upload(local, before, task.round, place, rule)
             self.store.save(state)
         # A round that is asked for again is answered as the first time.
-        return pack_values(state.memory.get(FORGED, state.parameters)[place])
+        return pack_values(taken(state.memory.get(FORGED, state.parameters), place))
 
     def _calibrate(self, data: bytes) -> bytes:
         """Score the calibration rows and count the scores: the summary of the file workflow, signed with a key.
@@ -135,14 +144,16 @@ class ClientWork:
         final = unpack_values(tail, len(state.parameters), "calibrate: model")
         spec = CalibrationSpec.from_json(_part(told, "spec", dict))
         rounds = _part(told, "rounds", int)
+        self._check_round(rounds)
         if rounds > state.round:
             state = self._after(site, state, self._catch_up(site, state, rounds + 1), rounds)
         state.final = state.parameters if told.get("scoring") == "local" else final
         self.store.save(state)
-        scores = np.asarray(site.scores(state.final))
-        if self.drill is not None:
-            scores = self.drill.report(scores, spec)
-        summary = summarize(scores, spec, self.name, created=datetime.now(UTC))
+        with self._telling("scores"):
+            scores = np.asarray(site.scores(state.final), dtype=np.float64)
+            if self.drill is not None:
+                scores = self.drill.report(scores, spec)
+            summary = summarize(scores, spec, self.name, created=datetime.now(UTC))
         return wire.encode(wire.sign(summary, self.signer) if self.signer else summary)
 
     def _evaluate(self, data: bytes) -> bytes:
@@ -153,14 +164,18 @@ class ClientWork:
             raise DataError("evaluate: this client has not calibrated yet")
         site = self._begin(state.told, state)
         radii = [float(radius) for radius in _part(told, "radii", list)]
-        found = [site.evaluate(state.final, radius) for radius in radii]
-        return pack_document(
-            {"covered": [int(one[0]) for one in found], "rows": int(found[0][1]), "error": float(found[0][2])}
-        )
+        if not 1 <= len(radii) <= MOST_RADII:
+            raise DataError(f"evaluate: {len(radii)} radii; must be 1 to {MOST_RADII}")
+        with self._telling("evaluation"):
+            found = [site.evaluate(state.final, radius) for radius in radii]
+            return pack_document(
+                {"covered": [int(one[0]) for one in found], "rows": int(found[0][1]), "error": float(found[0][2])}
+            )
 
     def _site_for(self, agreement: Common) -> Site:
         if self._made is None or self._made[0] != agreement:
-            self._made, self._ready = (agreement, self.make_site(self.name, self.settings, agreement)), ""
+            with self._telling("making"):
+                self._made, self._ready = (agreement, self.make_site(self.name, self.settings, agreement)), ""
         return self._made[1]
 
     def _begin(self, told: Mapping[str, Any], state: State | None = None) -> Site:
@@ -170,28 +185,53 @@ class ClientWork:
             site = self._made[1]
         else:
             site = self._site_for(Common.from_json(_part(told, "agreement", dict), "the server's agreement"))
-            if isinstance(site, Keyed):
-                site.draw_from(int(_part(told, "key", str), 16))
-            if isinstance(site, Describing):
-                site.standardise(_part(told, "units", dict))
+            key = int(_part(told, "key", str), 16)
+            units = _part(told, "units", dict) if isinstance(site, Describing) else {}
+            with self._telling("setting up"):
+                if isinstance(site, Keyed):
+                    site.draw_from(key)
+                if isinstance(site, Describing):
+                    site.standardise(units)
             if self.drill is not None:
                 self.drill.begin(told)
             self._ready = experiment
         if isinstance(site, Remembering) and state is not None:
-            site.recall({name: kept for name, kept in state.memory.items() if name != FORGED})
+            with self._telling("memory"):
+                site.recall({name: kept for name, kept in state.memory.items() if name != FORGED})
         return site
 
     def _after(self, site: Site, state: State, local: FloatArray, number: int) -> State:
         """Return the state behind a round's learning."""
-        kept = site.memory() if isinstance(site, Remembering) else {}
+        with self._telling("memory"):
+            kept = site.memory() if isinstance(site, Remembering) else {}
         return State(state.experiment, state.told, local, number, dict(kept), state.final)
 
     def _state(self, experiment: bytes) -> State:
-        state = self.store.load()
+        state = self._load()
         if state is None or state.experiment != experiment:
             held = "none" if state is None else state.experiment.hex()
-            raise DataError(f"experiment {experiment.hex()} is not known here (held: {held}); set this client up again")
+            raise DataError(f"experiment {experiment.hex()} is not known here (held: {held}); {AGAIN}")
         return state
+
+    def _load(self) -> State | None:
+        with self._telling("state"):
+            return self.store.load()
+
+    def _check_round(self, number: int) -> None:
+        """Refuse a round beyond the agreed ones: to catch up with it would take for ever."""
+        most = self._made[0].training.rounds if self._made is not None else 0
+        if not 0 <= number <= most:
+            raise DataError(f"round {number} was asked for; {most} were agreed on")
+
+    @contextmanager
+    def _telling(self, what: str) -> Iterator[None]:
+        """Tell the server the kind of what fails here, and the site's log the rest."""
+        try:
+            yield
+        except Exception as error:
+            trace = None if isinstance(error, PrismError) else error
+            _LOG.error("%s: the site's %s failed: %s", self.name, what, error, exc_info=trace)
+            raise DataError(f"the site's {what} failed ({type(error).__name__}); its own log says why") from error
 
     def _catch_up(self, site: Site, state: State, until: int) -> FloatArray:
         """Return the parameters before round `until`: with idle learning, behind a step for each missed round."""
@@ -202,12 +242,8 @@ class ClientWork:
         return local
 
     def _stepped(self, site: Site, local: FloatArray, number: int) -> FloatArray:
-        try:
+        with self._telling("step"):
             learned = np.asarray(site.step(local, number), dtype=np.float32)
-        except PrismError:
-            raise
-        except Exception as error:  # the site's code is the user's: the server is told what failed, and goes on
-            raise DataError(f"round {number}: the site's step failed ({type(error).__name__}: {error})") from error
         if learned.shape != local.shape:
             raise DataError(f"round {number}: the site's step returned shape {learned.shape}; must be {local.shape}")
         if not np.isfinite(learned).all():
@@ -232,11 +268,18 @@ def masks_of(told: Mapping[str, Any]) -> Masks:
         raise DataError(f"setup: masks are not whole ({error})") from error
 
 
-def _moved(local: FloatArray, down: Any, values: FloatArray, mixing: float) -> FloatArray:
+def _moved(local: FloatArray, down: NDArray[np.int64], values: FloatArray, mixing: float) -> FloatArray:
+    """Return the parameters after a download: what `train.round.receive` does, for the coordinates that came alone."""
     if not len(down):
         return local
+    told = values
+    if mixing != 1:
+        held = taken(local, down)
+        told = held + held.dtype.type(mixing) * (values - held)
+    if len(down) == len(local):
+        return told
     moved = local.copy()
-    moved[down] = receive(local[down], values, np.ones(len(down), dtype=np.bool_), mixing)
+    moved[down] = told
     return moved
 
 

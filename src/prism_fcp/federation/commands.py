@@ -54,7 +54,7 @@ def init(options: Namespace) -> int:
 def run(options: Namespace) -> int:
     """Run a project in this process."""
     project, agreement, folder = _opened(options)
-    if _finished(folder, options.fresh):
+    if _finished(folder, agreement, options.fresh):
         return show(options)
     _note(folder, {"how": "run", "project": str(project)}, options.fresh)
     server, client = _apps(project)
@@ -72,7 +72,7 @@ def run(options: Namespace) -> int:
 def local(options: Namespace) -> int:
     """Run a project on a deployment that is raised for it and taken down again."""
     project, agreement, folder = _opened(options)
-    if _finished(folder, options.fresh):
+    if _finished(folder, agreement, options.fresh):
         return show(options)
     names = agreement.clients if options.sites is None else agreement.clients[: options.sites]
     if options.sites is not None and not 1 <= options.sites <= len(agreement.clients):
@@ -138,16 +138,22 @@ def _opened(options: Namespace) -> tuple[Path, Agreement, Path]:
     return project, agreement, folder.absolute() if folder else project / "runs" / agreement.name
 
 
-def _finished(folder: Path, fresh: bool) -> bool:
-    return not fresh and (folder / RESULT).exists()
+def _finished(folder: Path, agreement: Agreement, fresh: bool) -> bool:
+    """Return whether the run is over; one of other settings is neither shown as this one's nor overwritten."""
+    if fresh or not (folder / RESULT).exists():
+        return False
+    if io.read_json(folder / RESULT, KIND).get("agreement") != agreement.to_json():
+        raise SettingError(f"{folder}: holds a run of other settings; restore {AGREEMENT}, or begin anew with --fresh")
+    return True
 
 
 def _note(folder: Path, how: dict[str, Any], fresh: bool) -> None:
     """Write how a run was begun; begun anew, the last one is forgotten."""
     io.check_folder(folder)
-    if fresh:
-        forget(folder)
-    io.write_json(folder / HOW, HOW_KIND, how)
+    with io.locked(folder):  # not while another command runs here
+        if fresh:
+            forget(folder)
+        io.write_json(folder / HOW, HOW_KIND, how)
 
 
 def _told(options: Namespace, folder: Path) -> int:

@@ -147,6 +147,7 @@ def conclude(
         "roster": [{name: row[name] for name in row if name != "node"} for row in coordinator.roster.to_json()],
         "training_ledger": reasons,
         "levels": [{key: level[key] for key in ("confidence_level", "radius")} for level in body["levels"]],
+        "kept": [row["client"] for row in body["clients"] if row["status"] != "left out"],
         "left_out": {row["client"]: row["reason"] for row in body["clients"] if row["status"] == "left out"},
         "refused": {row["client"]: row["reason"] for row in body["refused"]},
         "evaluation": worth,
@@ -166,7 +167,7 @@ def _submit(
     strategy: PrismStrategy, server: CalibrationServer, client: int, reply: bytes | DataError, events: Events
 ) -> None:
     coordinator = strategy.coordinator
-    name = coordinator.name(client)
+    name, receipt = coordinator.name(client), None
     if isinstance(reply, DataError):
         reason = str(reply)
     else:
@@ -179,6 +180,8 @@ def _submit(
         except DataError as error:
             reason = str(error)
     if reason:
+        if receipt is None:
+            server.refuse(name, reason)
         coordinator.roster.refuse(client, coordinator.round, f"calibration: {reason}")
         events.tell("refused", client=name, what="calibrate", reason=reason)
 

@@ -23,7 +23,7 @@ from prism_fcp.calibrate.trust import Trust
 from prism_fcp.errors import DataError, SettingError
 from prism_fcp.federation import checkpoint
 from prism_fcp.federation.agreement import Agreement
-from prism_fcp.federation.conclude import RESULT, calibrate, choice_model, conclude, evaluate
+from prism_fcp.federation.conclude import KIND, RESULT, calibrate, choice_model, conclude, evaluate
 from prism_fcp.federation.coordinator import Coordinator
 from prism_fcp.federation.events import FILE as EVENTS
 from prism_fcp.federation.events import Events, Hook
@@ -54,18 +54,20 @@ class Conductor:
     every: float = 0.0  # seconds between checkpoints at least; 0: one a round
 
     def run(self, grid: Grid) -> dict[str, Any]:
-        """Play the run to its end, from where the folder's checkpoint stands, and return what it came to."""
+        """Play the run to its end from where the folder's checkpoint stands, and return what it came to."""
         logging.getLogger("flwr").setLevel(logging.WARNING)  # events tell what happens
         with io.locked(self.folder):
             if self.fresh:
                 forget(self.folder)
             coordinator = self._coordinator()
+            if coordinator.done and (self.folder / RESULT).exists():
+                return io.read_json(self.folder / RESULT, KIND)
             events = Events(self.folder / EVENTS, self.hooks)
             strategy = PrismStrategy(coordinator, events, self._keeper(coordinator))
             try:
                 return self._play(strategy, grid)
             except BaseException as error:
-                if coordinator.terms is not None:
+                if coordinator.terms is not None and coordinator.whole:
                     self._keep(coordinator)
                 events.tell("stopped", round=coordinator.round, reason=f"{type(error).__name__}: {error}"[:300])
                 raise
@@ -87,8 +89,10 @@ class Conductor:
             strategy.start(grid, ArrayRecord(), num_rounds=left, timeout=deadline)
         self._keep(coordinator)
         strategy.greet(grid, again=True)
+        coordinator.roster.hold()
         body = calibrate(strategy, grid, self.folder)
         worth = evaluate(strategy, grid, body)
+        coordinator.roster.release()
         told = conclude(strategy, self.folder, body, worth)
         self._keep(coordinator)
         events.tell("finished", folder=self.folder.name)
@@ -96,6 +100,8 @@ class Conductor:
 
     def _coordinator(self) -> Coordinator:
         keys = self.keys or SecretKeys(self._secret())
+        if self.agreement.calibration.signed and self.trust is None:
+            raise SettingError("calibration: signed = true, but no trust folder is given; run config: trust = ...")
         if self.agreement.model is None and self.start is None:
             raise SettingError("the sites bring their own models: give the first parameters, server_app(start=...)")
         made = Coordinator(self.agreement, keys, secrets.token_bytes(8), self.start or _zeros, self.trust, agree_on)

@@ -14,10 +14,12 @@ from prism_fcp import streams
 from prism_fcp.federation.keys import Keys
 from prism_fcp.streams import EVERYONE, Role
 from prism_fcp.train.settings import Masks
+from prism_fcp.types import FloatArray
 
 COMPILED_FROM: Final = 100_000  # words from which the compiled kernel is worth loading
 BAND: Final = 6.0  # standard deviations around the M-th smallest word within which it is looked for
-KEPT: Final = 128  # masks kept, so that a round's common one is found once
+MOST_KEPT: Final = 2**29  # bytes of masks kept, so that those of a round are found once
+MOST_MASKS: Final = 4096
 
 
 def mask_keys(keys: Keys, masks: Masks, round_number: int, client: int) -> tuple[int, int | None]:
@@ -51,6 +53,11 @@ def received(key: int | None, masks: Masks, dimension: int) -> NDArray[np.int64]
     return _everything(dimension if masks.download == "full" else 0)
 
 
+def taken(values: FloatArray, place: NDArray[np.int64]) -> FloatArray:
+    """Return the values at these coordinates, without a copy where they are all of them."""
+    return values if len(place) == len(values) else values[place]
+
+
 @lru_cache(maxsize=4)
 def _everything(dimension: int) -> NDArray[np.int64]:
     whole = np.arange(dimension)
@@ -58,8 +65,22 @@ def _everything(dimension: int) -> NDArray[np.int64]:
     return whole
 
 
-@lru_cache(maxsize=KEPT)
+_kept: dict[tuple[Any, ...], NDArray[np.int64]] = {}  # the oldest first
+
+
 def _shared(key: int, num_shared: int, layers: tuple[int, ...], dimension: int) -> NDArray[np.int64]:
+    address = (key, num_shared, layers, dimension)
+    found = _kept.get(address)
+    if found is None:
+        found = _found(key, num_shared, layers, dimension)
+        # Those of one federation are of one size; by layers they differ, and the limit is a rough one.
+        while _kept and len(_kept) >= min(MOST_MASKS, MOST_KEPT // found.nbytes):
+            del _kept[next(iter(_kept))]
+        _kept[address] = found
+    return found
+
+
+def _found(key: int, num_shared: int, layers: tuple[int, ...], dimension: int) -> NDArray[np.int64]:
     units = len(layers) or dimension
     chosen = smallest(_words(key, units), num_shared)
     if layers:

@@ -14,13 +14,14 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prism_fcp import streams
 from prism_fcp.calibrate.trust import Trust
 from prism_fcp.errors import DataError, SettingError, counted
 from prism_fcp.federation.agreement import Agreement, Terms
 from prism_fcp.federation.client import hello_message
-from prism_fcp.federation.coordinates import mask_keys, received, shared
+from prism_fcp.federation.coordinates import mask_keys, received, shared, taken
 from prism_fcp.federation.keys import Keys
 from prism_fcp.federation.payload import (
     VALUE_BYTES,
@@ -41,6 +42,7 @@ from prism_fcp.types import FloatArray, Layer, Ledger, Uploads
 MOST_LAYERS: Final = 10_000
 MOST_PARAMETERS: Final = 2**31 - 1
 MOST_SAMPLES: Final = 10**12  # a client claims; what is beyond it is no claim
+NO_COLUMNS: Final = "it does not say which columns it has, as the other clients do"
 
 
 class Closed(NamedTuple):
@@ -90,6 +92,8 @@ class Coordinator:
     _hellos: dict[int, Hello] = field(default_factory=dict)
     _asked: tuple[int, ...] = ()
     _answers: dict[int, FloatArray] = field(default_factory=dict)
+    _places: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # of those asked in the open round
+    whole: bool = True  # False while a round is being closed: what stands here then belongs to no round
 
     def __post_init__(self) -> None:
         """Begin with nobody there."""
@@ -127,14 +131,17 @@ class Coordinator:
         return Hello(index, _layers(told.get("layers"), name), samples, description, known)
 
     def join(self, hello: Hello) -> None:
-        """Take a client in. Once training has begun its models must be of the size of the others'."""
+        """Take a client in. Once training has begun its models and columns must be those of the others."""
         if self.layers and hello.layers != self.layers:
             raise DataError(
                 f"{self.name(hello.client)}: its model has {hello.layers[-1].stop:,} parameters in "
                 f"{counted(len(hello.layers), 'stretch')}; this federation's has {self.layers[-1].stop:,} in "
                 f"{len(self.layers)}"
             )
-        self._hellos[hello.client] = hello
+        if self.terms is None:
+            self._hellos[hello.client] = hello  # what all of them say is settled together
+        else:
+            self._check_columns(hello)
         self.roster[hello.client].joined, self.roster[hello.client].samples = True, hello.samples
 
     def leave(self, client: int) -> None:
@@ -163,6 +170,8 @@ class Coordinator:
                 raise SettingError("the sites describe their columns, and nothing agrees on units; give `agree`")
             self.units, strange = self.agree(told)
             out |= {self.roster.places[name]: why for name, why in strange.items()}
+            silent = [k for k, hello in self._hellos.items() if hello.description is None and k not in out]
+            out |= dict.fromkeys(silent, NO_COLUMNS)
         for client in out:
             self.leave(client)
             self.roster.note(client, 0, out[client])
@@ -172,19 +181,17 @@ class Coordinator:
         # Half the clients have fewer rows and half have more: no liar moves that far.
         self.samples = int(np.median([hello.samples for hello in self._hellos.values()]))
         self.layers = usual
-        self.settle()
-        assert self.terms is not None
+        terms = self._terms()
         self.first = self._started()
         self.model = self.first.copy()
-        self.rule_state = self.terms.arm.rule.build(RULES, "rule").init(len(self.model))
+        self.rule_state = terms.arm.rule.build(RULES, "rule").init(len(self.model))
+        self._hellos.clear()
+        self.terms = terms  # last: a start that fails has not begun anything
         return out
 
     def settle(self) -> None:
         """Work out the terms for models of the agreed stretches."""
-        model = self.agreement.model
-        linear = model is not None and model.name == "linear"
-        fixed = self.samples if self.agreement.model is not None else None
-        self.terms = self.agreement.terms(self.layers, samples=fixed, linear=linear)
+        self.terms = self._terms()
 
     def setup(self, client: int) -> bytes:
         """Return what a client is told before its first round."""
@@ -209,14 +216,17 @@ class Coordinator:
         number, total = self.round + 1, len(self.agreement.clients)
         drawn = streams.subset(self.keys.of(Role.PARTICIPANTS, number), total, self.agreement.participants)
         self._asked = tuple(int(k) for k in np.flatnonzero(drawn) if self.roster.asked(int(k), number))
-        self._answers = {}
+        self._answers, self._places = {}, {}
+        self.roster.hold()
         return self._asked
 
     def task(self, client: int) -> bytes:
         """Return what this round asks of a client."""
         number, masks = self.round + 1, self.settled.arm.masks
         up, down = mask_keys(self.keys, masks, number, client)
-        values = self.model[received(down, masks, len(self.model))]
+        self._places[client] = shared(up, masks, len(self.model))
+        coming = self._places[client] if down == up else received(down, masks, len(self.model))
+        values = taken(self.model, coming)
         data = pack_task(TrainTask(self.experiment, number, up, down, values))
         self.roster[client].bytes_down += len(data)
         return data
@@ -224,15 +234,11 @@ class Coordinator:
     def take(self, client: int, data: bytes) -> None:
         """Take a client's answer; one that cannot be used is a `DataError`, and nothing of it is kept."""
         name = self.name(client)
-        if client not in self._asked:
+        if client not in self._asked or client not in self._places:
             raise DataError(f"{name}: not asked in round {self.round + 1}")
         if client in self._answers:
             raise DataError(f"{name}: a second answer in round {self.round + 1}; the first one counts")
-        up, _ = mask_keys(self.keys, self.settled.arm.masks, self.round + 1, client)
-        place = shared(up, self.settled.arm.masks, len(self.model))
-        values = unpack_values(data, len(place), f"{name}: upload")
-        if values.size and float(np.abs(values).max()) > LARGEST:
-            raise DataError(f"{name}: upload: a value beyond {LARGEST:g}")
+        values = unpack_values(data, len(self._places[client]), f"{name}: upload", LARGEST)
         self._answers[client] = values
         self.roster.answered(client, VALUE_BYTES * len(values))
 
@@ -241,12 +247,12 @@ class Coordinator:
 
         Paper: Alg. 1, phase 1
         """
-        number, masks, terms = self.round + 1, self.settled.arm.masks, self.settled
+        number, terms = self.round + 1, self.settled
         who = sorted(self._answers)
-        enough = len(who) >= min(self.agreement.quorum, max(1, len(self._asked)))
-        weakened: str | None = None
-        if enough and who:
-            places = [shared(mask_keys(self.keys, masks, number, k)[0], masks, len(self.model)) for k in who]
+        enough = len(who) >= self.agreement.quorum
+        rule_state, model, averaged, ledger, weakened = self.rule_state, self.model, self.averaged, self.ledger, None
+        if enough:
+            places = [self._places[k] for k in who]
             offsets = np.concatenate(([0], np.cumsum([len(place) for place in places])))
             uploads = Uploads(
                 np.array(who), np.concatenate([self._answers[k] for k in who]), np.concatenate(places), offsets,
@@ -254,15 +260,18 @@ class Coordinator:
             )  # fmt: skip
             rule = terms.arm.rule.build(RULES, "rule")
             key = self.keys.of(Role.RULE, number)
-            self.rule_state, model, info = aggregate(rule, self.rule_state, uploads, key)
-            self.model = model.astype(np.float32, copy=False)
-            self.ledger, weakened = info.ledger or self.ledger, info.weakened
+            rule_state, model, info = aggregate(rule, rule_state, uploads, key)
+            model, ledger, weakened = model.astype(np.float32, copy=False), info.ledger or ledger, info.weakened
         if number >= terms.arm.averaged_from(terms.federation.rounds):
-            self.averaged = self.model.astype(np.float64) + (0 if self.averaged is None else self.averaged)
+            averaged = model.astype(np.float64) + (0 if averaged is None else averaged)
         asked, accepted = len(self._asked), len(who)
-        self.round, self.void = number, 0 if enough and who else self.void + 1
-        self._asked, self._answers = (), {}
-        return Closed(number, asked, accepted, enough and bool(who), weakened, self.ledger)
+        self.whole = False  # stopped between these lines, nothing is kept: the last checkpoint stands
+        self.rule_state, self.model, self.averaged, self.ledger = rule_state, model, averaged, ledger
+        self.round, self.void = number, 0 if enough else self.void + 1
+        self._asked, self._answers, self._places = (), {}, {}
+        self.roster.release()
+        self.whole = True
+        return Closed(number, asked, accepted, enough, weakened, self.ledger)
 
     @property
     def final(self) -> FloatArray:
@@ -287,6 +296,25 @@ class Coordinator:
     def name(self, client: int) -> str:
         """Return what a client is called."""
         return self.agreement.clients[client]
+
+    def _terms(self) -> Terms:
+        model = self.agreement.model
+        linear = model is not None and model.name == "linear"
+        fixed = self.samples if model is not None else None
+        return self.agreement.terms(self.layers, samples=fixed, linear=linear)
+
+    def _check_columns(self, hello: Hello) -> None:
+        """Refuse one that comes later, or again, and has other columns than were agreed on."""
+        if self.units is None or self.agree is None:
+            return
+        name = self.name(hello.client)
+        if hello.description is None:
+            raise DataError(f"{name}: {NO_COLUMNS}")
+        own, strange = self.agree({name: hello.description})
+        if strange:
+            raise DataError(f"{name}: {strange[name]}")
+        if (sorted(own["names"]), own["target"]) != (sorted(self.units["names"]), self.units["target"]):
+            raise DataError(f"{name}: its columns are not those that most clients have")
 
     def _started(self) -> FloatArray:
         start = np.asarray(self.start(self.layers), dtype=np.float32)
@@ -314,11 +342,13 @@ def _layers(told: Any, name: str) -> tuple[Layer, ...]:
     good = isinstance(told, list) and 0 < len(told) <= MOST_LAYERS
     good = good and all(
         isinstance(row, list) and len(row) == 2 and isinstance(row[0], str) and len(row[0]) <= 200
-        and type(row[1]) is int and 0 < row[1] <= MOST_PARAMETERS
+        and row[0].isprintable() and type(row[1]) is int and 0 < row[1] <= MOST_PARAMETERS
         for row in told
     )  # fmt: skip
     if not good:
         raise DataError(f"hello of {name!r}: its model's stretches are no list of names and sizes")
+    if len({row[0] for row in told}) < len(told):
+        raise DataError(f"hello of {name!r}: two of its model's stretches have one name; name them apart")
     found, stop = [], 0
     for label, size in told:
         found.append(Layer(label, stop, stop + size))

@@ -24,6 +24,8 @@ LONGEST_PAUSE: Final = 1.0
 class InProcessGrid(Grid):
     """Nodes 1..K in this process, each with a context of its own; `nodes` are their node configs."""
 
+    complete = True  # no other node will ever come: nobody waits for one
+
     def __init__(self, app: ClientApp, nodes: Iterable[Mapping[str, Any]], run_config: Mapping[str, Any]) -> None:
         """Make the nodes. Flower's messages want to know who makes them: the server of run 1."""
         self._app, self._numbers = app, count(1)
@@ -86,6 +88,7 @@ class WaitingGrid(Grid):
     def __init__(self, grid: Grid) -> None:
         """Take the grid of a run."""
         self._grid = grid
+        self.complete = bool(getattr(grid, "complete", False))
 
     def set_run(self, run: Run) -> None:
         """Pass it on."""

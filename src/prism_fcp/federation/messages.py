@@ -27,13 +27,21 @@ def wrap_problem(text: str) -> RecordDict:
     return RecordDict({RECORD: ConfigRecord({PROBLEM: text[:LONGEST_PROBLEM]})})
 
 
+def printable(text: str) -> str:
+    r"""Return another's text as one line without control characters: it is shown on terminals.
+
+    >>> printable("red \x1b[31m and\nmore")
+    'red ?[31m and more'
+    """
+    words = " ".join(text[: 4 * LONGEST_PROBLEM].split())
+    return "".join(one if one.isprintable() else "?" for one in words)[:LONGEST_PROBLEM]
+
+
 def unwrap(message: Message, most: int) -> bytes:
     """Return a message's bytes, at most so many; anything else in their place is a `DataError` in plain words."""
     if message.has_error():
         told = message.error.reason or ""
-        raise DataError(
-            f"no answer: the engine says {' '.join(told.split())[:200] or 'nothing'} ({message.error.code})"
-        )
+        raise DataError(f"no answer: the engine says {printable(told)[:200] or 'nothing'} ({message.error.code})")
     if not message.has_content():
         raise DataError("an empty message")
     content = message.content
@@ -42,7 +50,7 @@ def unwrap(message: Message, most: int) -> bytes:
     record = content[RECORD]
     if isinstance(record, ConfigRecord) and list(record) == [PROBLEM]:
         problem = record[PROBLEM]
-        raise DataError(f"says: {problem if isinstance(problem, str) else type(problem).__name__!s:.{LONGEST_PROBLEM}}")
+        raise DataError(f"says: {printable(problem) if isinstance(problem, str) else type(problem).__name__}")
     if list(record) != [FIELD]:
         raise DataError(f"fields {sorted(map(str, record))!r:.100}; must be {FIELD!r} alone")
     data = record[FIELD]

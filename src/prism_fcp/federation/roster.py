@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -39,6 +40,19 @@ class Roster:
         self.entries = [Entry(client) for client in clients]
         self.places = {client: place for place, client in enumerate(clients)}
         self._patience = patience
+        self._held: list[Entry] | None = None
+
+    def hold(self) -> None:
+        """Remember the entries as they are: what is begun now is begun anew after a stop, and must not count twice."""
+        self._held = [copy.copy(entry) for entry in self.entries]
+
+    def release(self) -> None:
+        """Let what was begun count."""
+        self._held = None
+
+    def kept(self) -> list[dict[str, Any]]:
+        """Return the entries to save: those of before, where something has begun and not ended."""
+        return self.to_json() if self._held is None else [asdict(entry) for entry in self._held]
 
     def __getitem__(self, index: int) -> Entry:
         """Return a client's entry."""

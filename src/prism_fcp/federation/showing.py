@@ -42,7 +42,7 @@ def clients(told: Mapping[str, Any]) -> str:
     for entry in told["roster"]:
         name = entry["client"]
         verdict = "left out" if name in told["left_out"] else "refused" if name in told["refused"] else "kept"
-        if name not in told["evaluation"]["clients"] and verdict == "kept":
+        if verdict == "kept" and name not in told["kept"]:
             verdict = "not heard of"
         worth = told["evaluation"]["clients"].get(name)
         share = "-" if not worth or not worth["covered"] else percent(worth["covered"][0] / worth["rows"])

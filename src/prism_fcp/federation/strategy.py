@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
@@ -18,13 +18,22 @@ from prism_fcp.errors import DataError, PrismError, counted
 from prism_fcp.federation.coordinator import Closed, Coordinator
 from prism_fcp.federation.events import Events
 from prism_fcp.federation.messages import unwrap, wrap
-from prism_fcp.federation.payload import MOST_HEADER
+from prism_fcp.federation.payload import AGAIN, MOST_HEADER
 
-ASK_AGAIN: Final = 5  # rounds until a node whose hello was refused is asked again
+ASK_AGAIN: Final = 5  # rounds until a node whose hello was refused is asked again; twice as many each further time
+MOST_DOUBLINGS: Final = 10
 
 
 class QuorumError(PrismError):
     """Too few answers for too many rounds: the run stops where it can be resumed."""
+
+
+class _Refusal(NamedTuple):
+    """When a node is asked again, how often it was refused, and why last."""
+
+    until: int  # the round
+    times: int
+    reason: str
 
 
 class PrismStrategy(Strategy):
@@ -34,7 +43,7 @@ class PrismStrategy(Strategy):
         """Take a coordinator; nodes are met when the run begins."""
         self.coordinator, self.events, self._kept = coordinator, events, kept
         self.nodes: dict[int, int] = {}  # node id -> client
-        self._refused: dict[int, int] = {}  # node id -> round from which it is asked again
+        self._refused: dict[int, _Refusal] = {}  # by node id
         self._last_refusal = ""
         self._pending: list[tuple[Message, int]] = []
         self._began = time.monotonic()
@@ -48,11 +57,11 @@ class PrismStrategy(Strategy):
         until, pause = time.monotonic() + patience.wait, 0.05
         while True:
             self.greet(grid, again=True)
-            if len(self.nodes) == len(clients) or time.monotonic() >= until:
+            if len(self.nodes) == len(clients) or time.monotonic() >= until or getattr(grid, "complete", False):
                 break
             time.sleep(pause)
             pause = min(1.0, 1.5 * pause)
-        missing = [name for k, name in enumerate(clients) if k not in self.nodes.values()]
+        missing = [name for k, name in enumerate(clients) if not self.coordinator.roster[k].joined]
         if len(self.nodes) < min(self.coordinator.agreement.quorum, len(clients)):
             raise QuorumError(
                 f"{len(self.nodes)} of {counted(len(clients), 'client')} came within {patience.wait:g} s, and "
@@ -70,7 +79,11 @@ class PrismStrategy(Strategy):
             self.coordinator.leave(client)
             self.events.tell("left", client=self.coordinator.name(client))
         now = self.coordinator.round + 1
-        new = [n for n in sorted(present) if n not in self.nodes and (again or self._refused.get(n, 0) <= now)]
+        self._refused = {node: told for node, told in self._refused.items() if node in present}
+        new = [
+            node for node in sorted(present)
+            if node not in self.nodes and (again or node not in self._refused or self._refused[node].until <= now)
+        ]  # fmt: skip
         if not new:
             return
         nonces = {node: self.coordinator.nonce() for node in new}
@@ -80,15 +93,15 @@ class PrismStrategy(Strategy):
                 if isinstance(reply, DataError):
                     raise reply
                 hello = self.coordinator.read_hello(reply, nonces[node])
-                if hello.client in self.nodes.values():
+                if self.coordinator.roster[hello.client].joined:
                     raise DataError(
                         f"a second node says it is {self.coordinator.name(hello.client)!r}; the first stays"
                     )
                 self.coordinator.join(hello)
             except DataError as error:
-                self._refused[node], self._last_refusal = now + ASK_AGAIN, f"; refused last: {error}"
-                self.events.tell("node refused", node=str(node), reason=str(error))
+                self._turn_away(node, now, str(error), not again)
                 continue
+            self._refused.pop(node, None)
             self.nodes[node] = hello.client
             self.coordinator.roster[hello.client].node = str(node)
             self.events.tell("joined", client=self.coordinator.name(hello.client), node=str(node), round=hello.round)
@@ -104,8 +117,17 @@ class PrismStrategy(Strategy):
                 client = self.nodes.pop(node)
                 self.coordinator.leave(client)
                 self.coordinator.roster.note(client, self.coordinator.round, f"setup: {reply}")
-                self._refused[node] = self.coordinator.round + ASK_AGAIN
+                self._turn_away(node, self.coordinator.round + 1, f"setup: {reply}", True, tell=False)
                 self.events.tell("refused", client=self.coordinator.name(client), what="setup", reason=str(reply))
+
+    def _turn_away(self, node: int, number: int, reason: str, count: bool, tell: bool = True) -> None:
+        """Ask a node less often the more often it was refused: each time it stays silent costs everybody a wait."""
+        before = self._refused.get(node, _Refusal(0, 0, ""))
+        times = before.times + count
+        until = number + ASK_AGAIN * 2 ** min(max(0, times - 1), MOST_DOUBLINGS)
+        self._refused[node], self._last_refusal = _Refusal(until, times, reason), f"; refused last: {reason}"
+        if tell and reason != before.reason:
+            self.events.tell("node refused", node=str(node), reason=reason)
 
     def ask(
         self, grid: Grid, kind: str, asked: Mapping[int, bytes], most: int = MOST_HEADER
@@ -134,15 +156,19 @@ class PrismStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Open a round: a task for each client it asks."""
-        self.greet(grid)
-        asked, places = self.coordinator.begin(), {client: node for node, client in self.nodes.items()}
         deadline = self.coordinator.agreement.patience.deadline
+        self.greet(grid)
+        self._await_quorum(grid, deadline)
+        asked, places = self.coordinator.begin(), {client: node for node, client in self.nodes.items()}
         self._began, self._pending, self._bytes_down = time.monotonic(), [], 0
         group = str(self.coordinator.round + 1)
+        last, content = b"", RecordDict()
         for client in asked:
             data = self.coordinator.task(client)
             self._bytes_down += len(data)
-            message = Message(wrap(data), places[client], "train", ttl=deadline, group_id=group)
+            if data != last:  # with a common mask everybody is told the same, and the engine takes it apart once
+                last, content = data, wrap(data)
+            message = Message(content, places[client], "train", ttl=deadline, group_id=group)
             self._pending.append((message, client))
         return [message for message, _ in self._pending]
 
@@ -151,21 +177,24 @@ class PrismStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Take what can be believed, close the round, and keep where the run stands."""
         number = self.coordinator.round + 1
+        # A message that could not be sent has no id: nothing answers it, and its client is a silent one.
         waiting = {message.metadata.message_id: client for message, client in self._pending}
-        up = 0
+        heard, up = set[int](), 0
         for reply in replies:
             client = waiting.pop(reply.metadata.reply_to_message_id, None)
             if client is None:
                 self.events.tell("stray reply", round=number, reason="it answers nothing that is waited for")
                 continue
+            heard.add(client)
             try:
                 data = unwrap(reply, 4 * len(self.coordinator.model))
                 self.coordinator.take(client, data)
                 up += len(data)
             except DataError as error:
-                silent = reply.has_error()
-                self._blame(client, number, str(error), silent)
-        for client in waiting.values():
+                self._blame(client, number, str(error), reply.has_error())
+                if str(error).endswith(AGAIN):
+                    self._forget(client)
+        for client in [client for _, client in self._pending if client not in heard]:
             self._blame(client, number, f"no answer within {self.coordinator.agreement.patience.deadline:g} s", True)
         self._pending = []
         closed = self.coordinator.close()
@@ -177,6 +206,21 @@ class PrismStrategy(Strategy):
                 f"{self.coordinator.agreement.quorum}; the last good model is kept, and resume goes on from it"
             )
         return None, None
+
+    def _await_quorum(self, grid: Grid, deadline: float) -> None:
+        """Wait as long as for answers for clients to come back, where too few are connected for a round to count."""
+        until = time.monotonic() + deadline
+        while len(self.nodes) < self.coordinator.agreement.quorum and not getattr(grid, "complete", False):
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(1.0, left))
+            self.greet(grid)
+
+    def _forget(self, client: int) -> None:
+        """Let a client that has lost its state be met anew."""
+        self.nodes = {node: k for node, k in self.nodes.items() if k != client}
+        self.coordinator.leave(client)
 
     def _blame(self, client: int, number: int, reason: str, silent: bool) -> None:
         roster = self.coordinator.roster

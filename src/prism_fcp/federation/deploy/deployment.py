@@ -86,12 +86,10 @@ class Deployment:
         """Return where the SuperLink listens."""
         return f"127.0.0.1:{self.port}"
 
-    def tend(self) -> bool:
-        """Start again what has ended; return whether the SuperLink had."""
-        fallen = self.link.tend()
-        for node in self.nodes.values():
-            node.tend()
-        return fallen
+    def tend(self) -> None:
+        """Start again what has ended."""
+        for one in (self.link, *self.nodes.values()):
+            one.tend()
 
     def await_link(self) -> None:
         """Wait until the SuperLink listens; if its port was taken meanwhile, the log says so."""

@@ -26,6 +26,7 @@ from prism_fcp.federation.events import FILE, Hook
 from prism_fcp.federation.events import read as read_events
 
 ATTEMPTS: Final = 5  # times a run is started before somebody must ask for it
+_TRIES: Final = 3
 _BEAT: Final = 0.2  # seconds between two looks at the programs
 
 
@@ -90,38 +91,48 @@ def _attempt(
     deployment: Deployment, project: Path, config: Mapping[str, Any], pump: Callable[[], None]
 ) -> tuple[RunStatus, str]:
     """Start a run and stay with it to its end; return its status, and what was lost if it is no fault of the app."""
+    _until_back(deployment)
+    before = deployment.link.restarts
     run = deployment.control.start(project, config)
     log = deployment.follow(run)
     app: int | None = None
-    lost = ""
-    while log.poll() is None and not lost:
+    gone = False
+    while log.poll() is None and not gone and deployment.link.restarts == before:
         time.sleep(_BEAT)
         pump()
-        if deployment.tend():
-            lost = "the SuperLink was lost"
-        elif (seen := deployment.server_app()) != app:
-            app, gone = seen, app
-            lost = "the server app was lost" if gone is not None and _unfinished(deployment, run) else ""
+        deployment.tend()
+        app, last = deployment.server_app(), app
+        if last is not None and app != last:
+            time.sleep(1.0)  # at the end of a run it is gone a moment before the run is over
+            gone = not _status(deployment, run).finished
     pump()
     log.stop()
-    if lost == "the SuperLink was lost":
-        _until_back(deployment)
-    status = deployment.control.status(run)
-    if not status.finished:
+    status = _status(deployment, run)
+    lost = "the server app was lost" if gone else ""
+    if deployment.link.restarts > before:
+        lost = "the SuperLink was lost"
+    elif not status.finished:
         lost = lost or "the connection to the run was lost"
+    if not status.finished:
         deployment.control.cancel(run)
-        status = deployment.control.status(run)
+        status = _status(deployment, run)
     return status, lost
 
 
-def _unfinished(deployment: Deployment, run: str) -> bool:
-    """Return whether a run whose server app is gone has not been told finished, a moment later either."""
-    time.sleep(1.0)
-    return not deployment.control.status(run).finished
+def _status(deployment: Deployment, run: str) -> RunStatus:
+    """Return a run's status; a SuperLink that has just died is waited for."""
+    for _ in range(_TRIES):
+        _until_back(deployment)
+        try:
+            return deployment.control.status(run)
+        except DeploymentError as error:
+            problem = error
+            time.sleep(1.0)
+    raise problem
 
 
 def _until_back(deployment: Deployment) -> None:
-    """Wait until the SuperLink is there again."""
+    """Wait until the SuperLink is there, again if it must be."""
     end = time.monotonic() + START
     while not listening(deployment.port):
         if time.monotonic() > end:

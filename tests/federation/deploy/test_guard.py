@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from prism_fcp.federation.deploy.guard import Guard, owner, seeing
+from prism_fcp.federation.deploy.guard import Guard, Look, by_kernel, by_table, looking
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net")
 KNOCK = """
@@ -23,7 +23,7 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as out:
 """
 
 
-def ask(scope: dict[str, Any], **settings: bool) -> list[dict[str, Any]]:
+def ask(scope: dict[str, Any], look: Look | None = by_kernel) -> list[dict[str, Any]]:
     """Return what a guarded application sends to a request of this scope; the application itself sends `passed`."""
     sent: list[dict[str, Any]] = []
 
@@ -33,26 +33,33 @@ def ask(scope: dict[str, Any], **settings: bool) -> list[dict[str, Any]]:
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    asyncio.run(Guard(app, **settings)(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(Guard(app, look)(scope, None, send))  # type: ignore[arg-type]
     return sent
 
 
-def test_our_own_connection_passes_and_a_closed_one_does_not() -> None:
+both = pytest.mark.parametrize("owner", [by_kernel, by_table])
+
+
+@both
+def test_our_own_connection_passes_and_a_closed_one_does_not(owner: Look) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         with socket.create_connection(door.getsockname()) as out:
             inside, client = door.accept()
             scope = {"type": "http", "client": client, "server": door.getsockname()}
             assert owner(client[1], door.getsockname()[1]) == os.getuid()
-            assert ask(scope) == [{"type": "passed"}]
+            assert ask(scope, owner) == [{"type": "passed"}]
+            assert owner(door.getsockname()[1], client[1]) == os.getuid()  # the other way round
+            assert owner(client[1] ^ 1, door.getsockname()[1]) is None  # nobody's port, though the door listens
             out.close()
             assert owner(client[1], door.getsockname()[1]) is None
-            assert ask(scope)[0]["status"] == 403
+            assert ask(scope, owner)[0]["status"] == 403
             inside.close()
-    assert seeing()
+    assert looking() is by_kernel
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can play another user")
-def test_another_user_is_refused() -> None:
+@both
+def test_another_user_is_refused(owner: Look) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         door.settimeout(20.0)
         port = str(door.getsockname()[1])
@@ -62,23 +69,23 @@ def test_another_user_is_refused() -> None:
                 inside.recv(1)
                 assert owner(client[1], int(port)) == 65534
                 scope = {"client": client, "server": door.getsockname()}
-                assert ask({"type": "http", **scope})[0]["status"] == 403
-                assert ask({"type": "websocket", **scope}) == [{"type": "websocket.close", "code": 1008}]
+                assert ask({"type": "http", **scope}, owner)[0]["status"] == 403
+                assert ask({"type": "websocket", **scope}, owner) == [{"type": "websocket.close", "code": 1008}]
                 inside.sendall(b"x")
             assert stranger.wait(10) == 0
 
 
 @pytest.mark.parametrize("client", [("192.0.2.7", 4711), None])
-@pytest.mark.parametrize("sees", [True, False])
-def test_what_comes_from_elsewhere_is_refused(client: tuple[str, int] | None, sees: bool) -> None:
+@pytest.mark.parametrize("look", [by_kernel, by_table, None])
+def test_what_comes_from_elsewhere_is_refused(client: tuple[str, int] | None, look: Look | None) -> None:
     scope = {"type": "http", "client": client, "server": ("127.0.0.1", 9)}
-    assert ask(scope, seeing=sees)[0]["status"] == 403
+    assert ask(scope, look)[0]["status"] == 403
 
 
 def test_where_nobody_can_be_seen_the_loopback_address_is_enough() -> None:
     scope = {"type": "http", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 9)}
     assert ask(scope)[0]["status"] == 403
-    assert ask(scope, seeing=False) == [{"type": "passed"}]
+    assert ask(scope, None) == [{"type": "passed"}]
 
 
 def test_the_start_of_a_server_is_no_request() -> None:

@@ -25,6 +25,7 @@ from prism_fcp.errors import DataError, SettingError
 from prism_fcp.exchange import desk
 from prism_fcp.exchange.telling import warnings_told
 from prism_fcp.federation.arrays import pack_arrays
+from prism_fcp.federation.coordinator import Coordinator
 from prism_fcp.federation.events import Events
 from prism_fcp.federation.payload import pack_document, pack_values, unpack_document
 from prism_fcp.federation.strategy import PrismStrategy
@@ -82,8 +83,13 @@ def calibrate(strategy: PrismStrategy, grid: Grid, folder: Path) -> dict[str, An
     with (
         warnings_told() as warned,
         CalibrationServer(
-            spec, filter=chosen, suspects=told.suspects, trust=trust, path=folder / "summaries.sqlite"
-        ) as server,
+            spec,
+            filter=chosen,
+            suspects=told.suspects,
+            evidence=_evidence(coordinator),
+            trust=trust,
+            path=folder / "summaries.sqlite",
+        ) as server,  # fmt: skip
     ):
         held = set(server.clients)
         asked = {node: request for node, k in strategy.nodes.items() if coordinator.name(k) not in held}
@@ -162,6 +168,13 @@ def choice_model(choice: Choice, features: int) -> Any:
     if choice.name not in MODELS:
         raise SettingError(f"model {choice.name!r} is none of this package's; bring sites of your own for it")
     return MODELS[choice.name](features, **choice.options)
+
+
+def _evidence(coordinator: Coordinator) -> dict[int | str, float]:
+    """Return what training's ledger holds against clients, for filters that weigh it; the default does not."""
+    if coordinator.ledger is None:
+        return {}
+    return {coordinator.name(int(client)): told for client, told in coordinator.ledger.suspicion().items()}
 
 
 def _submit(

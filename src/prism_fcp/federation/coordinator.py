@@ -193,8 +193,7 @@ class Coordinator:
         """Return what this round asks of a client."""
         number, masks = self.round + 1, self.settled.arm.masks
         up, down = mask_keys(self.keys, masks, number, client)
-        self._places[client] = shared(up, masks, len(self.model))
-        coming = self._places[client] if down == up else received(down, masks, len(self.model))
+        coming = self._place(client) if down == up else received(down, masks, len(self.model))
         values = taken(self.model, coming)
         data = pack_task(TrainTask(self.experiment, number, up, down, values))
         self.roster[client].bytes_down += len(data)
@@ -203,11 +202,11 @@ class Coordinator:
     def take(self, client: int, data: bytes) -> None:
         """Take a client's answer; one that cannot be used is a `DataError`, and nothing of it is kept."""
         name = self.name(client)
-        if client not in self._asked or client not in self._places:
+        if client not in self._asked:
             raise DataError(f"{name}: not asked in round {self.round + 1}")
         if client in self._answers:
             raise DataError(f"{name}: a second answer in round {self.round + 1}; the first one counts")
-        values = unpack_values(data, len(self._places[client]), f"{name}: upload", LARGEST)
+        values = unpack_values(data, len(self._place(client)), f"{name}: upload", LARGEST)
         self._answers[client] = values
         self.roster.answered(client, VALUE_BYTES * len(values))
 
@@ -221,7 +220,7 @@ class Coordinator:
         enough = len(who) >= self.agreement.quorum
         rule_state, model, averaged, ledger, weakened = self.rule_state, self.model, self.averaged, self.ledger, None
         if enough:
-            places = [self._places[k] for k in who]
+            places = [self._place(k) for k in who]
             offsets = np.concatenate(([0], np.cumsum([len(place) for place in places])))
             uploads = Uploads(
                 np.array(who), np.concatenate([self._answers[k] for k in who]), np.concatenate(places), offsets,
@@ -241,6 +240,13 @@ class Coordinator:
         self.roster.release()
         self.whole = True
         return Closed(number, asked, accepted, enough, weakened, self.ledger)
+
+    def _place(self, client: int) -> NDArray[np.int64]:
+        """Return the coordinates of a client's upload in the open round, worked out once."""
+        if client not in self._places:
+            up, _ = mask_keys(self.keys, self.settled.arm.masks, self.round + 1, client)
+            self._places[client] = shared(up, self.settled.arm.masks, len(self.model))
+        return self._places[client]
 
     @property
     def final(self) -> FloatArray:

@@ -159,6 +159,27 @@ def test_a_node_that_goes_and_comes_back(tmp_path: Path) -> None:
     assert 0 < coast["answers"] < 9 and 0 < south["answers"] < 9
 
 
+def test_a_refused_node_that_goes_and_comes_again_is_no_new_one(tmp_path: Path) -> None:
+    asked = list[int]()
+
+    class Blinking(Coming):
+        """Node 6 is there at every other look, and answers no hello: each one costs everybody a deadline."""
+
+        away = {6: range(1, 10**9, 2)}  # noqa: RUF012
+
+        def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+            kept = list(messages)
+            hellos = [one for one in kept if one.metadata.message_type == "query.hello"]
+            asked.extend(one.metadata.dst_node_id for one in hellos)
+            return super().send_and_receive(
+                [one for one in kept if one.metadata.dst_node_id != 6], timeout=timeout
+            )
+
+    told = play(agreed(), tmp_path, grid=Blinking)
+    assert told["rounds"] == 9 and told["turned_away"] == ["no answer within 0.2 s"]
+    assert asked.count(6) <= 3  # of the five times it was seen to come
+
+
 def test_with_too_few_nodes_a_round_waits_and_the_run_stops_where_it_goes_on(tmp_path: Path) -> None:
     class Gone(Coming):
         away = dict.fromkeys((1, 2, 3, 4), range(4, 10**9))  # noqa: RUF012

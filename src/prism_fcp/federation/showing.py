@@ -32,6 +32,7 @@ def outcome(told: Mapping[str, Any], folder: Path) -> str:
     lines += [table(head, rows, right=[1, 2, 3]), "", clients(told), ""]
     for name, reason in {**told["training_ledger"], **told["left_out"], **told["refused"]}.items():
         lines.append(reason if reason.startswith(("client", name)) else f"{name}: {reason}")
+    lines += [f"a node was turned away: {reason}" for reason in told.get("turned_away", ())]
     lines.append(f"written: {folder}: model, calibration.json, predictor.json, page.html, federation.json")
     return "\n".join(lines)
 

@@ -91,7 +91,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
     with pytest.raises(SettingError, match="must be 2 to 1000"):
         scaffold(tmp_path / "one", write_example, clients=("alone",))
-    with pytest.raises(SettingError, match="different"):
+    with pytest.raises(SettingError, match="stands twice"):
         scaffold(tmp_path / "one", write_example, clients=("a", "a"))
     with pytest.raises(DataError, match="usable as a file's name"):
         scaffold(tmp_path / "one", write_example, clients=("a", "../b"))

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from prism_fcp.calibrate.signing import generate  # noqa: E402
-from prism_fcp.calibrate.trust import Trust  # noqa: E402
 from prism_fcp.cli import main  # noqa: E402
 from prism_fcp.federation.project import FOLDER  # noqa: E402
+from tests.federation.deploy.real import change, sign  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +45,6 @@ def told(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> tupl
     assert main(["federate", *arguments]) == code
     out = capsys.readouterr()
     return out.out, out.err
-
-
-def change(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
 
 
 def test_a_new_project_runs_and_is_shown(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,21 +133,10 @@ def test_a_broken_row_stays_at_its_site(
     assert not any("Jane" in one.read_text(errors="replace") for one in run.iterdir() if one.is_file())
 
 
-def sign(project: Path, names: Sequence[str]) -> None:
-    """Give these sites keys, all of which the project's trust folder knows, and ask for signatures."""
-    (project / "trust").mkdir()
-    for name in names:
-        made = generate(project / "keys" / f"{name}.pem", name)
-        Trust.add(project / "trust", name, made.line)
-        change(project / "sites" / f"{name}.toml", "# key =", "key =")
-    change(project / "federation.toml", "[calibration]", "[calibration]\nsigned = true")
-    change(project / "pyproject.toml", 'trust = ""', 'trust = "trust"')
-
-
 def test_sites_sign_and_one_with_another_s_key_is_turned_away(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sign(project, ("north", "east", "south", "west"))
+    sign(project)
     (project / "keys" / "west.pem").write_bytes((project / "keys" / "east.pem").read_bytes())
     out, _ = told(capsys, 0, "run", str(project))
     (line,) = [line for line in out.splitlines() if line.startswith("a node was turned away: ")]
@@ -182,9 +164,7 @@ def test_a_run_in_a_folder_of_its_own_is_shown_and_resumed(
     assert f"prism-fcp federate resume {project} --folder '{elsewhere}'" in out
 
 
-def test_what_a_client_learned_alone_is_for_its_owner_alone(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_client_learned_alone_is_for_its_owner_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, 0, "run", str(project))
     private = [*(project / "state").iterdir(), project / "runs" / "trial" / "checkpoint.npz"]
     assert len(private) == 5 and {path.stat().st_mode & 0o777 for path in private} == {0o600}

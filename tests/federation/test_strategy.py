@@ -171,9 +171,7 @@ def test_a_refused_node_that_goes_and_comes_again_is_no_new_one(tmp_path: Path) 
             kept = list(messages)
             hellos = [one for one in kept if one.metadata.message_type == "query.hello"]
             asked.extend(one.metadata.dst_node_id for one in hellos)
-            return super().send_and_receive(
-                [one for one in kept if one.metadata.dst_node_id != 6], timeout=timeout
-            )
+            return super().send_and_receive([one for one in kept if one.metadata.dst_node_id != 6], timeout=timeout)
 
     told = play(agreed(), tmp_path, grid=Blinking)
     assert told["rounds"] == 9 and told["turned_away"] == ["no answer within 0.2 s"]

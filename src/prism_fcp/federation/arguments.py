@@ -33,7 +33,9 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], style: dict[str, A
         )
         if project:
             parser.add_argument("project", nargs="?", type=Path, default=Path(), metavar="DIR", help=_PROJECT)
-            parser.add_argument("--folder", type=Path, metavar="RUN", help="where the run's files lie (default: runs/NAME)")
+            parser.add_argument(
+                "--folder", type=Path, metavar="RUN", help="where the run's files lie (default: runs/NAME)"
+            )
         parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help=_JSON)
         return parser
 

@@ -151,15 +151,6 @@ def scaffold(
     return Scaffold(folder, package, tuple(folder / place for place in texts))
 
 
-def client_names(count: int) -> tuple[str, ...]:
-    """Return so many names: those of the example first.
-
-    >>> client_names(5)
-    ('north', 'east', 'south', 'west', 'site5')
-    """
-    return (*CLIENTS[:count], *(f"site{number}" for number in range(len(CLIENTS) + 1, count + 1)))
-
-
 def package_name(name: str) -> str:
     """Return a name for the app's package that Python can import and that hides no other package.
 

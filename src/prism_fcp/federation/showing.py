@@ -67,7 +67,8 @@ def standing(
     head = ("client", "answers", "refused", "silent", "last trouble")
     return "\n".join(
         [
-            f"{name}: after round {round_number} of {rounds}; if it is not running, go on with: prism-fcp federate resume{words}",
+            f"{name}: after round {round_number} of {rounds}; if it is not running, go on with: "
+            f"prism-fcp federate resume{words}",
             "",
             table(head, rows, right=[1, 2, 3]),
             f"in {folder}",

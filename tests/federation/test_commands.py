@@ -15,6 +15,8 @@ import pytest
 pytest.importorskip("flwr")
 
 from prism_fcp.cli import main  # noqa: E402
+from prism_fcp.errors import SettingError  # noqa: E402
+from prism_fcp.federation.conduct import forget  # noqa: E402
 from prism_fcp.federation.project import FOLDER  # noqa: E402
 from tests.federation.deploy.real import change, sign  # noqa: E402
 
@@ -147,6 +149,26 @@ def test_sites_sign_and_one_with_another_s_key_is_turned_away(
     change(project / "pyproject.toml", 'trust = "trust"', 'trust = ""')
     _, err = told(capsys, 2, "run", str(project), "--fresh")
     assert "signed = true, but no trust folder is given" in err
+
+
+def test_begun_anew_nothing_of_the_last_run_stays(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, 0, "run", str(project))
+    forget(project / "runs" / "trial")
+    assert {path.name for path in (project / "runs" / "trial").iterdir()} == {".lock", "run.json"}
+
+
+def test_an_app_that_finds_no_project_says_how_to_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flwr.app import Context, RecordDict
+    from flwr.clientapp import ClientApp
+
+    from prism_fcp.federation import server_app
+    from prism_fcp.federation.grid import InProcessGrid
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(FOLDER, raising=False)
+    with pytest.raises(SettingError, match="say where the project lies on this machine: flwr run"):
+        server_app()(InProcessGrid(ClientApp(), [], {}), Context(1, 0, {}, RecordDict(), {}))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_in_a_folder_of_its_own_is_shown_and_resumed(

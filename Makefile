@@ -33,7 +33,9 @@ quick: $(STAMP) ## Run the tests that are not marked slow.
 	@$(PYTEST) -n 2 --dist worksteal -m 'not slow' $(ARGS)
 
 faults: $(STAMP) ## Break a deployment of Flower in every way the table in docs/federation.md names (about ten minutes).
-	@$(PYTEST) -m '' tests/federation/faults $(ARGS)
+	@rm -f faults.jsonl
+	@FAULTS_SEEN=$(CURDIR)/faults.jsonl $(PYTEST) -m '' tests/federation/faults $(ARGS)
+	@$(BIN)/python tests/federation/faults/table.py faults.jsonl
 
 lint: $(STAMP) ## Check style, formatting, types and the import contracts.
 	@$(BIN)/ruff check .

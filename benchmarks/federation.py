@@ -19,6 +19,8 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.serde import message_to_proto
 from flwr.serverapp.strategy import FedAvg
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
 from prism_fcp.calibrate.grid import LogGrid
 from prism_fcp.federation import Agreement, Calibrating, Patience, Training
@@ -32,6 +34,29 @@ from prism_fcp.federation.strategy import PrismStrategy
 from prism_fcp.types import Layer
 
 SIZES = ((100, 10_000), (1_000, 10_000), (100, 1_000_000))
+
+
+class WireGrid(InProcessGrid):
+    """The grid in one process, every message taken apart and put together again as Flower's network does."""
+
+    bytes_up = 0
+    bytes_down = 0
+
+    def _answer(self, message: Message) -> Message:
+        asked, down = _travelled(message)
+        reply, up = _travelled(super()._answer(asked))
+        self.bytes_up, self.bytes_down = self.bytes_up + up, self.bytes_down + down
+        return reply
+
+
+def _travelled(message: Message) -> tuple[Message, int]:
+    things = get_all_nested_objects(message)
+    parts = {name: thing.deflate() for name, thing in things.items()}
+    (name,) = [name for name, thing in things.items() if thing is message]
+    there = inflate_object_from_contents(name, dict(parts))
+    assert isinstance(there, Message)
+    there.metadata.__dict__["_message_id"] = message.metadata.message_id
+    return there, sum(map(len, parts.values()))
 
 
 class Trivial:
@@ -52,7 +77,9 @@ class Trivial:
         return 90, 100, 0.5
 
 
-def ours(clients: int, dimension: int, rounds: int, training: Training) -> tuple[float, PrismStrategy]:
+def ours(
+    clients: int, dimension: int, rounds: int, training: Training, kind: type[InProcessGrid]
+) -> tuple[float, PrismStrategy]:
     """Return the CPU seconds of a round, and the strategy that was run."""
     names = tuple(f"client-{k:04d}" for k in range(clients))
     agreement = Agreement(
@@ -66,7 +93,7 @@ def ours(clients: int, dimension: int, rounds: int, training: Training) -> tuple
     site = Trivial(dimension)
     stores = {name: MemoryStore() for name in names}
     app = client_app(lambda *told: site, settings=lambda name, context: {}, stores=stores)
-    grid = InProcessGrid(app, [{"client": name} for name in names], {})
+    grid = kind(app, [{"client": name} for name in names], {})
     kept: list[PrismStrategy] = []
     with tempfile.TemporaryDirectory() as folder:
         conductor = Conductor(
@@ -87,7 +114,7 @@ def ours(clients: int, dimension: int, rounds: int, training: Training) -> tuple
         return (time.process_time() - began) / rounds, kept[0]
 
 
-def fedavg(clients: int, dimension: int, rounds: int) -> float:
+def fedavg(clients: int, dimension: int, rounds: int, kind: type[InProcessGrid]) -> float:
     """Return the CPU seconds of a round of Flower's FedAvg."""
     app = ClientApp()
 
@@ -98,7 +125,7 @@ def fedavg(clients: int, dimension: int, rounds: int) -> float:
         metrics = MetricRecord({"num-examples": 100})
         return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
 
-    grid = InProcessGrid(app, [{}] * clients, {})
+    grid = kind(app, [{}] * clients, {})
     strategy = FedAvg(fraction_train=1.0, fraction_evaluate=0.0, min_available_nodes=clients, min_train_nodes=clients)
     start = ArrayRecord([np.zeros(dimension, np.float32)])
     strategy.start(grid, start, num_rounds=1)
@@ -136,14 +163,16 @@ def main() -> None:
         "default, 10 a round": Training(protocol="default", share=0.2, rounds=10_000, participants=10),
         "fedavg row": Training(protocol="fedavg", rounds=10_000),
     }
-    print(f"{'K':>5} {'D':>9}  {'strategy':24} {'CPU s a round':>14} {'over FedAvg':>12}")
+    print(f"{'grid':7} {'K':>5} {'D':>9}  {'strategy':24} {'CPU s a round':>14} {'over FedAvg':>12}")
     for clients, dimension in SIZES[: 1 if options.quick else None]:
         rounds = 5 if clients * dimension <= 10**7 else 3
-        base = fedavg(clients, dimension, rounds)
-        print(f"{clients:5} {dimension:9,}  {'Flower FedAvg':24} {base:14.3f} {1:12.2f}", flush=True)
-        for name, training in rows.items():
-            cost, _ = ours(clients, dimension, rounds, training)
-            print(f"{clients:5} {dimension:9,}  {name:24} {cost:14.3f} {cost / base:12.2f}", flush=True)
+        for label, kind in (("objects", InProcessGrid), ("bytes", WireGrid)):
+            start = f"{label:7} {clients:5} {dimension:9,}"
+            base = fedavg(clients, dimension, rounds, kind)
+            print(f"{start}  {'Flower FedAvg':24} {base:14.3f} {1:12.2f}", flush=True)
+            for name, training in rows.items():
+                cost, _ = ours(clients, dimension, rounds, training, kind)
+                print(f"{start}  {name:24} {cost:14.3f} {cost / base:12.2f}", flush=True)
     print(f"\n{'D':>9} {'M':>7}  {'values':>9} {'message':>9} {'objects':>9}  of full sharing")
     for dimension, shared in ((81, 8), (81, 24), (81, 40), (1_000, 300), (10**6, 50_000), (10**6, 300_000)):
         own, full = message_bytes(dimension, shared), message_bytes(dimension, dimension)

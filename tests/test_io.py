@@ -205,3 +205,20 @@ def test_what_cannot_be_read_in_parts_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     with pytest.raises(OutputError, match="Input/output error"), io.reading(tmp_path / "a"):
         raise OSError(5, "Input/output error")  # a disk that fails midway
+
+
+def test_a_generous_limit_costs_no_memory(tmp_path: Path) -> None:
+    import tracemalloc
+
+    (tmp_path / "small").write_bytes(b"x" * 3_000_000)
+    tracemalloc.start()
+    assert len(io.read_bytes(tmp_path / "small", 2**40)) == 3_000_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20_000_000
+    for limit, fits in ((3_000_000, True), (2_999_999, False), (2**20, False)):
+        if fits:
+            assert len(io.read_bytes(tmp_path / "small", limit)) == limit
+        else:
+            with pytest.raises(DataError, match=f"longer than {limit:,} bytes"):
+                io.read_bytes(tmp_path / "small", limit)

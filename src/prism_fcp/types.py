@@ -117,6 +117,14 @@ class Uploads:
         """Return the number of clients that sent something."""
         return len(self.client_ids)
 
+    @property
+    def whole(self) -> bool:
+        """Return whether everybody sent every coordinate, in order: then `values` are the rows, one after another."""
+        n, dimension = len(self.client_ids), self.previous.shape[-1]
+        if len(self.values) != n * dimension or not n:
+            return False
+        return bool((self.coordinates.reshape(n, dimension) == np.arange(dimension)).all())
+
     def dense(self) -> tuple[FloatArray, BoolArray]:
         """Return `(rows, sent)`, both (n, D): rows hold the previous model where nothing was sent."""
         n, dimension = len(self.client_ids), self.previous.shape[-1]

@@ -253,7 +253,7 @@ class Agreement:
     def _protocol(self, known: Known) -> Protocol:
         if self.training.protocol != FEDAVG:
             return protocol(self.training.protocol, known)
-        masks = Masks(num_shared=known.num_shared, layers=known.layers, download="full")
+        masks = Masks(num_shared=known.num_shared, layers=known.layers, coordination="common", download="full")
         return Protocol(FEDAVG, Arm(masks=masks), "global", "asked for: everything shared, the plain mean")
 
     def _check_training(self) -> None:

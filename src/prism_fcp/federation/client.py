@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prism_fcp.calibrate import wire
 from prism_fcp.calibrate.signing import Signer
@@ -22,7 +23,7 @@ from prism_fcp.calibrate.spec import CalibrationSpec
 from prism_fcp.calibrate.summary import summarize
 from prism_fcp.errors import DataError, PrismError, SettingError
 from prism_fcp.federation.agreement import Common
-from prism_fcp.federation.coordinates import received, shared
+from prism_fcp.federation.coordinates import received, shared, taken
 from prism_fcp.federation.drill import Drill
 from prism_fcp.federation.payload import (
     AGAIN,
@@ -34,7 +35,6 @@ from prism_fcp.federation.payload import (
 )
 from prism_fcp.federation.site import Describing, Keyed, Remembering, Site
 from prism_fcp.federation.store import State, Store
-from prism_fcp.train.round import receive
 from prism_fcp.train.settings import Masks
 from prism_fcp.types import Choice, FloatArray
 
@@ -131,7 +131,7 @@ class ClientWork:
                 state.memory[FORGED] = self.drill.upload(local, before, task.round, place, rule)
             self.store.save(state)
         # A round that is asked for again is answered as the first time.
-        return pack_values(state.memory.get(FORGED, state.parameters)[place])
+        return pack_values(taken(state.memory.get(FORGED, state.parameters), place))
 
     def _calibrate(self, data: bytes) -> bytes:
         """Score the calibration rows and count the scores: the summary of the file workflow, signed with a key.
@@ -268,11 +268,18 @@ def masks_of(told: Mapping[str, Any]) -> Masks:
         raise DataError(f"setup: masks are not whole ({error})") from error
 
 
-def _moved(local: FloatArray, down: Any, values: FloatArray, mixing: float) -> FloatArray:
+def _moved(local: FloatArray, down: NDArray[np.int64], values: FloatArray, mixing: float) -> FloatArray:
+    """Return the parameters after a download: what `train.round.receive` does, for the coordinates that came alone."""
     if not len(down):
         return local
+    told = values
+    if mixing != 1:
+        held = taken(local, down)
+        told = held + held.dtype.type(mixing) * (values - held)
+    if len(down) == len(local):
+        return told
     moved = local.copy()
-    moved[down] = receive(local[down], values, np.ones(len(down), dtype=np.bool_), mixing)
+    moved[down] = told
     return moved
 
 

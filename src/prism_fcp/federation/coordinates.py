@@ -14,6 +14,7 @@ from prism_fcp import streams
 from prism_fcp.federation.keys import Keys
 from prism_fcp.streams import EVERYONE, Role
 from prism_fcp.train.settings import Masks
+from prism_fcp.types import FloatArray
 
 COMPILED_FROM: Final = 100_000  # words from which the compiled kernel is worth loading
 BAND: Final = 6.0  # standard deviations around the M-th smallest word within which it is looked for
@@ -50,6 +51,11 @@ def received(key: int | None, masks: Masks, dimension: int) -> NDArray[np.int64]
     if key is not None:
         return shared(key, masks, dimension)
     return _everything(dimension if masks.download == "full" else 0)
+
+
+def taken(values: FloatArray, place: NDArray[np.int64]) -> FloatArray:
+    """Return the values at these coordinates, without a copy where they are all of them."""
+    return values if len(place) == len(values) else values[place]
 
 
 @lru_cache(maxsize=4)

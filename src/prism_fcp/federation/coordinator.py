@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prism_fcp import streams
 from prism_fcp.calibrate.trust import Trust
 from prism_fcp.errors import DataError, SettingError, counted
 from prism_fcp.federation.agreement import Agreement, Terms
-from prism_fcp.federation.coordinates import mask_keys, received, shared
+from prism_fcp.federation.coordinates import mask_keys, received, shared, taken
 from prism_fcp.federation.joining import Hello, read_hello
 from prism_fcp.federation.keys import Keys
 from prism_fcp.federation.payload import (
@@ -75,6 +76,7 @@ class Coordinator:
     _hellos: dict[int, Hello] = field(default_factory=dict)
     _asked: tuple[int, ...] = ()
     _answers: dict[int, FloatArray] = field(default_factory=dict)
+    _places: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # of those asked in the open round
     whole: bool = True  # False while a round is being closed: what stands here then belongs to no round
 
     def __post_init__(self) -> None:
@@ -183,7 +185,7 @@ class Coordinator:
         number, total = self.round + 1, len(self.agreement.clients)
         drawn = streams.subset(self.keys.of(Role.PARTICIPANTS, number), total, self.agreement.participants)
         self._asked = tuple(int(k) for k in np.flatnonzero(drawn) if self.roster.asked(int(k), number))
-        self._answers = {}
+        self._answers, self._places = {}, {}
         self.roster.hold()
         return self._asked
 
@@ -191,7 +193,9 @@ class Coordinator:
         """Return what this round asks of a client."""
         number, masks = self.round + 1, self.settled.arm.masks
         up, down = mask_keys(self.keys, masks, number, client)
-        values = self.model[received(down, masks, len(self.model))]
+        self._places[client] = shared(up, masks, len(self.model))
+        coming = self._places[client] if down == up else received(down, masks, len(self.model))
+        values = taken(self.model, coming)
         data = pack_task(TrainTask(self.experiment, number, up, down, values))
         self.roster[client].bytes_down += len(data)
         return data
@@ -199,15 +203,11 @@ class Coordinator:
     def take(self, client: int, data: bytes) -> None:
         """Take a client's answer; one that cannot be used is a `DataError`, and nothing of it is kept."""
         name = self.name(client)
-        if client not in self._asked:
+        if client not in self._asked or client not in self._places:
             raise DataError(f"{name}: not asked in round {self.round + 1}")
         if client in self._answers:
             raise DataError(f"{name}: a second answer in round {self.round + 1}; the first one counts")
-        up, _ = mask_keys(self.keys, self.settled.arm.masks, self.round + 1, client)
-        place = shared(up, self.settled.arm.masks, len(self.model))
-        values = unpack_values(data, len(place), f"{name}: upload")
-        if values.size and float(np.abs(values).max()) > LARGEST:
-            raise DataError(f"{name}: upload: a value beyond {LARGEST:g}")
+        values = unpack_values(data, len(self._places[client]), f"{name}: upload", LARGEST)
         self._answers[client] = values
         self.roster.answered(client, VALUE_BYTES * len(values))
 
@@ -216,12 +216,12 @@ class Coordinator:
 
         Paper: Alg. 1, phase 1
         """
-        number, masks, terms = self.round + 1, self.settled.arm.masks, self.settled
+        number, terms = self.round + 1, self.settled
         who = sorted(self._answers)
         enough = len(who) >= self.agreement.quorum
         rule_state, model, averaged, ledger, weakened = self.rule_state, self.model, self.averaged, self.ledger, None
         if enough:
-            places = [shared(mask_keys(self.keys, masks, number, k)[0], masks, len(self.model)) for k in who]
+            places = [self._places[k] for k in who]
             offsets = np.concatenate(([0], np.cumsum([len(place) for place in places])))
             uploads = Uploads(
                 np.array(who), np.concatenate([self._answers[k] for k in who]), np.concatenate(places), offsets,
@@ -237,7 +237,7 @@ class Coordinator:
         self.whole = False  # stopped between these lines, nothing is kept: the last checkpoint stands
         self.rule_state, self.model, self.averaged, self.ledger = rule_state, model, averaged, ledger
         self.round, self.void = number, 0 if enough else self.void + 1
-        self._asked, self._answers = (), {}
+        self._asked, self._answers, self._places = (), {}, {}
         self.roster.release()
         self.whole = True
         return Closed(number, asked, accepted, enough, weakened, self.ledger)

@@ -17,6 +17,7 @@ from prism_fcp.errors import DataError
 from prism_fcp.types import FloatArray
 
 VALUE_BYTES: Final = 4
+MOST_VALUE: Final = float(np.finfo(np.float32).max)
 AGAIN: Final = "set this client up again"  # ends what a client says that has lost its state, or never had one
 MOST_HEADER: Final = 8_000_000  # bytes of JSON: names of columns, a calibration spec with all its clients
 _TASK: Final = struct.Struct("<8sIQQB")  # experiment, round, upload key, download key, is there a download key?
@@ -37,15 +38,19 @@ def pack_values(values: FloatArray) -> bytes:
     return np.ascontiguousarray(values, dtype="<f4").tobytes()
 
 
-def unpack_values(data: bytes, count: int, what: str) -> FloatArray:
-    """Return exactly `count` finite values; anything else is a `DataError` that says what was found."""
+def unpack_values(data: bytes | memoryview, count: int, what: str, largest: float = MOST_VALUE) -> FloatArray:
+    """Return exactly `count` finite values of at most `largest`; anything else is a `DataError` that says why.
+
+    They are looked at where they lie: nothing is copied.
+    """
     if len(data) != VALUE_BYTES * count:
         raise DataError(f"{what}: {len(data):,} bytes; {count:,} float32 values are {VALUE_BYTES * count:,}")
-    values = np.frombuffer(data, dtype="<f4").astype(np.float32)
-    finite = np.isfinite(values)
-    if not finite.all():
-        bad = int((~finite).sum())
-        raise DataError(f"{what}: {bad:,} of {count:,} values are NaN or Inf")
+    values = np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)
+    peak = float(np.abs(values).max(initial=0.0))  # NaN if one is
+    if not peak <= largest:
+        bad = int((~np.isfinite(values)).sum())
+        found = f"{bad:,} of {count:,} values are NaN or Inf" if bad else f"a value beyond {largest:g}"
+        raise DataError(f"{what}: {found}")
     return values
 
 
@@ -55,14 +60,16 @@ def pack_task(task: TrainTask) -> bytes:
     return head + pack_values(task.values)
 
 
-def unpack_task(data: bytes) -> tuple[TrainTask, bytes]:
+def unpack_task(data: bytes) -> tuple[TrainTask, memoryview]:
     """Return a task without its values, and the values' bytes: how many they must be depends on its key."""
     if len(data) < _TASK.size:
         raise DataError(f"a task of {len(data)} bytes; must have at least {_TASK.size}")
     experiment, number, up, down, told = _TASK.unpack_from(data)
     if told not in (0, 1):
         raise DataError("a task whose flag for the download is neither 0 nor 1")
-    return TrainTask(experiment, number, up, down if told else None, np.zeros(0, np.float32)), data[_TASK.size :]
+    return TrainTask(experiment, number, up, down if told else None, np.zeros(0, np.float32)), memoryview(data)[
+        _TASK.size :
+    ]
 
 
 def pack_document(body: Mapping[str, Any], tail: bytes = b"") -> bytes:

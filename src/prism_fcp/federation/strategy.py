@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
@@ -162,10 +162,13 @@ class PrismStrategy(Strategy):
         asked, places = self.coordinator.begin(), {client: node for node, client in self.nodes.items()}
         self._began, self._pending, self._bytes_down = time.monotonic(), [], 0
         group = str(self.coordinator.round + 1)
+        last, content = b"", RecordDict()
         for client in asked:
             data = self.coordinator.task(client)
             self._bytes_down += len(data)
-            message = Message(wrap(data), places[client], "train", ttl=deadline, group_id=group)
+            if data != last:  # with a common mask everybody is told the same, and the engine takes it apart once
+                last, content = data, wrap(data)
+            message = Message(content, places[client], "train", ttl=deadline, group_id=group)
             self._pending.append((message, client))
         return [message for message, _ in self._pending]
 

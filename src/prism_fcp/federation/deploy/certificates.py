@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prism_fcp.errors import MissingExtraError, SettingError
+from prism_fcp.errors import MissingExtraError, OutputError, SettingError
 from prism_fcp.io import write_secret
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ def make_certificates(
             "certificates need the package cryptography: pip install 'prism-fcp[flower]'"
         ) from error
     places = certificate_paths(folder)
+    for place in (places.authority, places.server):  # before the first of them is written
+        if place.exists():
+            raise OutputError(f"{place} is there already and is never overwritten; choose another folder")
     signer, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
     root = _certificate("prism-fcp authority", None, signer, signer.public_key(), None, days)
     server = _certificate("prism-fcp server", root, signer, key.public_key(), names, days)

@@ -26,8 +26,8 @@ from prism_fcp.federation.deploy.program import (
     await_release,
     command_line,
     environment,
-    find,
     free_ports,
+    guarded,
     listening,
     stop_all,
 )
@@ -154,7 +154,7 @@ class Deployment:
                 "--ssl-keyfile", str(told.server_key), "--enable-supernode-auth",
             ]  # fmt: skip
         command = [
-            find("flower-superlink"), "--host", "127.0.0.1", "--port", str(self.port),
+            *guarded("flower-superlink"), "--host", "127.0.0.1", "--port", str(self.port),
             "--database", str(home / "state.db"), "--disable-runtime-dependency-installation", *secure,
         ]  # fmt: skip
         return self._program("superlink", command, home)
@@ -169,7 +169,7 @@ class Deployment:
                 "--auth-supernode-private-key", str(self.place / "keys" / site),
             ]  # fmt: skip
         command = [
-            find("flower-supernode"), "--superlink", self.address, "--host", "127.0.0.1",
+            *guarded("flower-supernode"), "--superlink", self.address, "--host", "127.0.0.1",
             "--port", str(free_ports(1)[0]), "--node-config", str(home / "node.toml"), *secure,
         ]  # fmt: skip
         return self._program(f"sites/{site}", command, home)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from prism_fcp.errors import MissingExtraError
+from prism_fcp.errors import MissingExtraError, OutputError
 from prism_fcp.io import write_secret
 
 
@@ -30,6 +30,8 @@ def make_node_key(private: Path) -> NodeKey:
     except ImportError as error:
         raise MissingExtraError("node keys need the package cryptography: pip install 'prism-fcp[flower]'") from error
     places = node_key_paths(private)
+    if places.public.exists():  # before the private half is written
+        raise OutputError(f"{places.public} is there already and is never overwritten; choose another name")
     key = ec.generate_private_key(ec.SECP384R1())
     write_secret(places.private, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     line = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from prism_fcp.errors import MissingExtraError, PrismError
 from prism_fcp.federation.deploy.logs import appending, tail
 
 LEASH: Final = Path(__file__).with_name("leash.py")
+GUARD: Final = Path(__file__).with_name("guard.py")
 GRACE: Final = 6.0  # seconds between SIGTERM and SIGKILL: a SuperNode that says goodbye can come back at once
 TAIL: Final = 4096  # bytes of a log that are read for its last line
 QUIET: Final = {
@@ -28,7 +29,6 @@ QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "NO_COLOR": "1",
     "PYTHONUNBUFFERED": "1",
-    "PYTHONWARNINGS": "ignore::DeprecationWarning",
 }
 
 
@@ -43,6 +43,12 @@ def find(name: str) -> str:
     if found is None:
         raise MissingExtraError(f"there is no program {name}: pip install 'prism-fcp[flower]'")
     return found
+
+
+def guarded(name: str) -> list[str]:
+    """Return the words that start one of Flower's servers for this user alone."""
+    find(name)  # which is missed in words, not in a log
+    return [sys.executable, "-P", str(GUARD), name]
 
 
 def environment(home: Path, temporary: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -99,19 +105,23 @@ class Program:
 
     def poll(self) -> int | None:
         """Return the exit status, 128 + n for signal n; None while it runs."""
-        return self._holder.poll()
+        if self._holder.poll() is not None:
+            self.release()
+        return self._holder.returncode
 
     def wait(self, seconds: float) -> int | None:
         """Wait so long at most, and return as `poll`."""
         try:
-            return self._holder.wait(seconds)
+            self._holder.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+        return self.poll()
 
     def release(self) -> None:
         """Tell it to end, without waiting for it."""
         assert self._holder.stdin is not None
-        self._holder.stdin.close()
+        with suppress(BrokenPipeError):
+            self._holder.stdin.close()
 
     def stop(self) -> None:
         """End it and all that it started."""
@@ -119,6 +129,7 @@ class Program:
         if self.wait(GRACE + 10.0) is None:
             self._holder.kill()  # the program below it is killed with it
             self._holder.wait()
+        self.poll()
 
     def last_words(self) -> str:
         """Return the last line it wrote, for a message."""

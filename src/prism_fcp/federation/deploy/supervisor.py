@@ -54,6 +54,7 @@ class Supervised:
         self._failures = 1 if lasted > HEALTHY else self._failures + 1
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._failures - 1))
         self._due = now + pause
-        how = f"killed by signal {status - 128}" if status > 128 else f"exit status {status}"
+        signal = status - 128 if status > 128 else -status  # negative: the leash itself was killed
+        how = f"killed by signal {signal}" if signal > 0 else f"exit status {status}"
         self.tell(f"{self.name} ended after {lasted:.0f} s ({how}: {self.program.last_words()}); again in {pause:g} s")
         return True

@@ -98,7 +98,7 @@ def calibrate(strategy: PrismStrategy, grid: Grid, folder: Path) -> dict[str, An
         found = server.finalise()
         body = desk.keep(found, spec, chosen, folder, warned, told.guard)
     events.tell(
-        "calibrated", clients=body["totals"]["clients"], left_out=body["totals"]["left_out"],
+        "calibrated", clients=len(body["clients"]), left_out=body["totals"]["left_out"], refused=len(body["refused"]),
         radii={level["confidence_level"]: level["radius"] for level in body["levels"]},
     )  # fmt: skip
     write_page(folder / "page.html", body)

@@ -188,7 +188,8 @@ class Rule(NamedTuple):
 
     `step` is pure: the state holds what the next step needs, diagnostics go into info. `check(num_uploads)` raises
     `SettingError` when the rule's settings cannot stand that many uploads. A rule that says it does not use `rng` is
-    handed None: a generator for each round and arm costs a tenth of the round.
+    handed None: a generator for each round and arm costs a tenth of the round. One that `remembers` clients knows them
+    by id from round to round.
     """
 
     name: str
@@ -196,6 +197,7 @@ class Rule(NamedTuple):
     step: Callable[[Any, Uploads, np.random.Generator], tuple[Any, FloatArray, RuleInfo]]
     check: Callable[[int], None] = lambda num_uploads: None
     uses_rng: bool = True
+    remembers: bool = False
 
 
 SEES: Final = ("honest", "masks", "normals", "truth")

@@ -99,7 +99,7 @@ def table(
         model[touched] = weighted_median(average[:, touched], trust, uploads.previous[touched])
         return TableState(n, average, weight, ledger, None), model, RuleInfo(refused, (), weakened, ledger)
 
-    return Rule("table", init, step, uses_rng=False)
+    return Rule("table", init, step, uses_rng=False, remembers=True)
 
 
 def _with_room(state: TableState, ids: IntArray) -> tuple[NDArray[np.float64], NDArray[np.float64], Ledger]:

@@ -181,6 +181,16 @@ class Setup:
         """Return what the server is taken to know: the number of Byzantine clients, unless a filter is told another."""
         return FilterContext(suspects=self.federation.num_byzantine)
 
+    def members(self) -> list[tuple[str, str]]:
+        """Return (kind, name) of every rule, attack and filter in use."""
+        found = self.federation.attack.members("training attack")
+        for _, attack in self.attacks:
+            found += attack.members("score attack")
+        for method in self.methods:
+            found += method.filter.members("filter")
+            found += method.arm.rule.members("rule") if method.arm else []
+        return list(dict.fromkeys(found))
+
     def arms(self) -> list[Arm]:
         """Return the distinct ways of training; methods that train alike share one."""
         found: list[Arm] = []

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.registry import find, names
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
@@ -36,9 +37,9 @@ class Choice:
 
     def build(self, registry: Mapping[str, Callable[..., T]], kind: str) -> T:
         """Call the factory of this name; a wrong name or argument is a `SettingError` that names the right one."""
-        factory = registry.get(self.name)
+        factory = find(registry, kind, self.name)
         if factory is None:
-            raise SettingError(f"unknown {kind} {self.name!r}{did_you_mean(self.name, registry)}")
+            raise SettingError(f"unknown {kind} {self.name!r}{did_you_mean(self.name, names(registry, kind))}")
         known = inspect.signature(factory).parameters
         for option in self.options:
             if option not in known:
@@ -48,6 +49,11 @@ class Choice:
         if needed:
             raise SettingError(f"{kind} {self.name!r} needs {', '.join(needed)}")
         return factory(**self.options)
+
+    def members(self, kind: str) -> list[tuple[str, str]]:
+        """Return (kind, name) of this choice and of those in its options: a rule may name the one that follows it."""
+        inner = [option for option in self.options.values() if isinstance(option, Choice)]
+        return [(kind, self.name), *(member for option in inner for member in option.members(kind))]
 
 
 class Layer(NamedTuple):

@@ -115,14 +115,16 @@ ARMS = [
             rule=r,
             mixing=mixing,
             averaging=share,
+            client_averaging=power,
         )
-        for m, r, mixing, share in (
-            (5, "table", 0.2, 0.0),
-            (5, "median", 0.5, 0.5),
-            (13, "clipped_median", 1.0, 0.3),
-            (5, "mean", 0.9, 1.0),
+        for m, r, mixing, share, power in (
+            (5, "table", 0.2, 0.0, 0.0),
+            (5, "median", 0.5, 0.5, 1.5),
+            (13, "clipped_median", 1.0, 0.3, 0.0),
+            (5, "mean", 0.9, 1.0, 8.0),
         )
     ),
+    Arm(masks=Masks(num_shared=5, coordination="common", download="never"), rule=Choice("table"), client_averaging=3.0),
     Arm(masks=MASK_ROWS[0], exchange=False),
 ]
 # Every mask, and every rule with four of them: an engine that compiles each arm apart takes a minute for all of ARMS.
@@ -132,9 +134,9 @@ COVERING_ARMS = [
         for place, row in enumerate(RULE_ROWS)
         for turn in range(4)
     ),
-    *ARMS[-2:],
+    *ARMS[-3:],
 ]
-FEW_ARMS = ARMS[:: len(MASK_ROWS) // 2] + ARMS[-1:]  # two or three masks a rule
+FEW_ARMS = ARMS[:: len(MASK_ROWS) // 2] + ARMS[-2:]  # two or three masks a rule
 
 SMALL = Federation(
     num_clients=19,

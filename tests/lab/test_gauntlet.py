@@ -100,7 +100,9 @@ def test_wrong_names_are_refused(what: str, capsys: pytest.CaptureFixture[str]) 
     assert "unknown" in capsys.readouterr().err
 
 
-def test_an_attack_of_ones_own_joins_by_a_plugin(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attack_of_ones_own_joins_by_a_plugin_whose_versions_are_not_mixed(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (small / "mine.py").write_text(
         "from prism_fcp.lab.regimes import ATTACKS\n"
         "from prism_fcp.train.attack import UPDATE_ATTACKS\n"
@@ -108,9 +110,15 @@ def test_an_attack_of_ones_own_joins_by_a_plugin(small: Path, monkeypatch: pytes
         "UPDATE_ATTACKS['mine'] = lambda: UpdateAttack('mine', 1.0, frozenset(), lambda view: view.own + 3)\n"
         "ATTACKS['mine'] = lambda rounds: Choice('mine')\n"
     )
-    monkeypatch.setattr(regimes, "ATTACKS", regimes.ATTACKS)
+    line = ["gauntlet", "--plugin", "mine.py", "--regime", "small", "--attack", "mine", "--trials", "1"]
     try:
-        assert main(["gauntlet", "--plugin", "mine.py", "--regime", "small", "--attack", "mine", "--trials", "1"]) == 0
+        assert main(line) == 0
+        assert main(line) == 0  # continued: nothing has changed
+        source = (small / "mine.py").read_text()
+        (small / "mine.py").write_text(source.replace("view.own + 3", "view.own - 3"))
+        sys.modules.pop(str(small / "mine.py"))
+        assert main(line) == 2
+        assert "of another version of the code, a plugin's" in capsys.readouterr().err
     finally:
         regimes.ATTACKS.pop("mine", None)
         UPDATE_ATTACKS.pop("mine", None)

@@ -12,11 +12,11 @@ INNER_PRODUCT, FIRST, NOISIEST, HIGHEST, LOWEST, MIN_MAX, MIN_SUM = range(8, 15)
 IMITATIONS: Final = (ALIE, INNER_PRODUCT, FIRST, NOISIEST, HIGHEST, LOWEST, MIN_MAX, MIN_SUM)
 # Columns of an arm's row in `Arms.table`.
 EXCHANGE, NUM_SHARED, UPLOAD, DOWNLOAD, RULE, TRIM, SUSPECTS, CLOSEST, SELECTED, LEAST = range(10)
-DOWN_SHARED, AVERAGED_FROM, SLOT, FIRST_LOOK, EVERY = range(10, 15)
-ARM_COLUMNS: Final = 15
+DOWN_SHARED, AVERAGED_FROM, SLOT, FIRST_LOOK, EVERY, MEAN_SLOT = range(10, 16)
+ARM_COLUMNS: Final = 16
 # Columns of an arm's row in `Arms.numbers`.
-MIXING, CLIP, POWER, CUTOFF, ALIGNED = range(5)
-NUMBERS: Final = 5
+MIXING, CLIP, POWER, CUTOFF, ALIGNED, CLIENT_POWER = range(6)
+NUMBERS: Final = 6
 DEFAULT: Final = -1  # a `closest` or `selected` the rule works out from the number of uploads
 # Columns of a deck's row in `Arms.decks`, and what its first column may hold.
 KIND, COMMON, UNITS = range(3)

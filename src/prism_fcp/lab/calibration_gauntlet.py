@@ -197,7 +197,7 @@ def _identity(matrix: Matrix, seed: int, trials: int) -> dict[str, Any]:
         "seed": seed,
         "trials": trials,
         "version": prism_fcp.__version__,
-        "code": f"{sources.digest(matrix.plugins)}+{io.digest(own)}",
+        "code": f"{sources.digest(matrix.plugins, matrix.members())}+{io.digest(own)}",
     }
 
 

@@ -138,7 +138,7 @@ def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
         "fingerprint": experiment.fingerprint,
         "seed": seed,
         "version": prism_fcp.__version__,
-        "code": sources.digest(experiment.plugins),
+        "code": sources.digest(experiment.plugins, experiment.setup.members()),
         **({"data": origin(experiment.setup.population)} if isinstance(experiment.setup.population, TableData) else {}),
     }
 

@@ -155,6 +155,8 @@ class _Progress:
     diverged_at: int | None = None
     ledger: Ledger | None = None
     averaged: FloatArray | None = None  # sum of the global models that count in the average, in float64
+    means: FloatArray | None = None  # (K, D) the clients' averaged models, where they upload these
+    gains: float = 0.0  # sum of the weights in them
 
 
 def check_arms(federation: Federation, arms: Sequence[Arm]) -> None:
@@ -327,7 +329,8 @@ def _play_round(
         run.local, run.speeds = descend(learner, held, run.speeds, now, federation)
 
     if arm.exchange:
-        clean, sent = run.local[who], deck.upload(arm.masks, now.number, who)
+        source = _averaged(run, now.number) if arm.client_averaging else run.local
+        clean, sent = source[who], deck.upload(arm.masks, now.number, who)
         uploads = upload(clean, sent, previous, now, attack, arm.rule, truth)
         run.rule_state, run.model, info = aggregate(run.rule, run.rule_state, uploads, now.rule_key)
         run.coordinates += len(uploads.values)
@@ -342,6 +345,15 @@ def _play_round(
 
     if now.steady:
         run.sums += _measure(run, now, down, previous, truth, learner)
+
+
+def _averaged(run: _Progress, number: int) -> FloatArray:
+    """Return the clients' models, averaged over the rounds so far; who rested counts with the model it has."""
+    gain = float(number) ** run.arm.client_averaging
+    run.gains += gain
+    before = np.zeros_like(run.local) if run.means is None else run.means
+    run.means = before + before.dtype.type(gain / run.gains) * (run.local - before)
+    return run.means
 
 
 def _measure(

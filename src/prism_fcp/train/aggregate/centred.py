@@ -40,7 +40,9 @@ def centred_clipping(factor: float = 1.0, momentum: float = 0.9, steps: int = 1)
     if not 1 <= steps <= MOST_STEPS:
         raise SettingError(f"centred_clipping: steps={steps}; must lie in 1..{MOST_STEPS}")
 
-    def step(state: CentreState, uploads: Uploads, rng: np.random.Generator) -> tuple[CentreState, FloatArray, RuleInfo]:
+    def step(
+        state: CentreState, uploads: Uploads, rng: np.random.Generator
+    ) -> tuple[CentreState, FloatArray, RuleInfo]:
         uploads, refused = admit(uploads)
         if not len(uploads):
             told = "centred_clipping: no upload is left; the model stays as it was"

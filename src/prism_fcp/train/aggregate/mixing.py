@@ -1,6 +1,6 @@
 """Pre-steps: make uploads alike before another rule judges them, so that honest differences hide no attack.
 
-Each wraps the rule named in `then`: `{name = "nearest_mixing", suspects = 2, then = {name = "trimmed_mean", trim = 2}}`.
+Each wraps the rule named in `then`: `{ name = "bucketing", size = 2, then = { name = "trimmed_mean", trim = 1 } }`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def bucketing(then: Choice | str = "median", size: int = 2) -> Rule:
     inner = _inner("bucketing", then)
     _whole("bucketing: size", size, 1)
     if inner.remembers:
-        raise SettingError(f"bucketing: then={inner.name!r} remembers clients, and a bucket is none; choose another rule")
+        raise SettingError(
+            f"bucketing: then={inner.name!r} remembers clients, and a bucket is none; choose another rule"
+        )
 
     def check(num_uploads: int) -> None:
         inner.check(-(-num_uploads // size))
@@ -100,9 +102,7 @@ def _whole(what: str, value: int, least: int) -> None:
         raise SettingError(f"{what}={value}; must be {least} or more")
 
 
-def _means(
-    member: BoolArray, rows: FloatArray, sent: BoolArray, previous: FloatArray
-) -> tuple[FloatArray, BoolArray]:
+def _means(member: BoolArray, rows: FloatArray, sent: BoolArray, previous: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Return each group's mean (groups, D) over its members who sent the coordinate, and where there are any.
 
     Sums are of differences from the first who sent it, so that groups of equal uploads keep them to the last digit.
@@ -114,7 +114,9 @@ def _means(
         first = own[np.argmax(given, axis=0), np.arange(rows.shape[1])]
         count = given.sum(axis=0)
         there[group] = count > 0
-        out[group] = np.where(count > 0, first + np.where(given, own - first, 0).sum(axis=0) / np.maximum(count, 1), previous)
+        out[group] = np.where(
+            count > 0, first + np.where(given, own - first, 0).sum(axis=0) / np.maximum(count, 1), previous
+        )
     return out, there
 
 

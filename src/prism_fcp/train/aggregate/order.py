@@ -36,7 +36,9 @@ def trimmed_mean(trim: int) -> Rule:
                 f"trimmed_mean: trim={trim} leaves no rows of {num_uploads}; need 2*trim < {num_uploads}"
             )
 
-    return stateless("trimmed_mean", lambda rows, sent, previous: (trim_columns(rows, sent, previous, trim), None), check)
+    return stateless(
+        "trimmed_mean", lambda rows, sent, previous: (trim_columns(rows, sent, previous, trim), None), check
+    )
 
 
 def trim_columns(rows: FloatArray, sent: BoolArray, previous: FloatArray, trim: int) -> FloatArray:

@@ -141,6 +141,35 @@ class Uploads:
         return Uploads(self.client_ids[keep], self.values[entry], self.coordinates[entry], offsets, self.previous)
 
 
+class LeftOut(NamedTuple):
+    """One client that a rule with memory left out: when, and why. None: not known, or no finite number."""
+
+    client: int
+    byzantine: bool | None  # which nobody knows outside a simulation
+    now: bool  # is it left out at the end?
+    first_round: int
+    times: int  # at how many of the looks
+    looks: int
+    distance: float | None
+    limit: float | None
+    aligned: float | None
+
+    @property
+    def reason(self) -> str:
+        """Return it as a sentence."""
+
+        def told(value: float | None, text: str) -> str:
+            return "" if value is None else text.format(f"{value:.3g}")
+
+        return (
+            f"client {self.client}: {'left out' if self.now else 'back in'}; its averaged uploads lie "
+            + (told(self.distance, "{} times as far from the others' as usual") or "at no distance that can be told")
+            + told(self.limit, ", limit {}")
+            + told(self.aligned, ", and {} spreads out in the direction most rows share")
+            + f"; left out at {self.times} of {self.looks} looks, first in round {self.first_round}"
+        )
+
+
 class Ledger(NamedTuple):
     """What a rule with memory holds against clients, one entry each: who is left out, since when, and why."""
 
@@ -166,18 +195,30 @@ class Ledger(NamedTuple):
             wide(self.aligned, np.nan), wide(self.first_excluded, 0), wide(self.times_excluded, 0), self.looks,
         )  # fmt: skip
 
+    def left_out(self, byzantine: BoolArray | None = None) -> tuple[LeftOut, ...]:
+        """Return an entry for each client that was ever left out; `byzantine` (of all ids) says which of them lied."""
+
+        def finite(value: float) -> float | None:
+            return float(value) if np.isfinite(value) else None
+
+        return tuple(
+            LeftOut(
+                client=int(self.client_ids[k]),
+                byzantine=None if byzantine is None else bool(byzantine[self.client_ids[k]]),
+                now=bool(self.excluded[k]),
+                first_round=int(self.first_excluded[k]),
+                times=int(self.times_excluded[k]),
+                looks=self.looks,
+                distance=finite(self.distance[k]),
+                limit=finite(self.limit),
+                aligned=finite(self.aligned[k]),
+            )
+            for k in np.flatnonzero(self.times_excluded)
+        )
+
     def reasons(self) -> dict[int, str]:
         """Return a sentence for each client that was ever left out."""
-        told = {}
-        for k in np.flatnonzero(self.times_excluded):
-            now = "left out" if self.excluded[k] else "back in"
-            told[int(self.client_ids[k])] = (
-                f"client {self.client_ids[k]}: {now}; its averaged uploads lie {self.distance[k]:.3g} times as far "
-                f"from the others' as usual, limit {self.limit:.3g}, and {self.aligned[k]:.3g} spreads out in the "
-                f"direction most rows share; left out at {self.times_excluded[k]} of {self.looks} looks, first in "
-                f"round {self.first_excluded[k]}"
-            )
-        return told
+        return {entry.client: entry.reason for entry in self.left_out()}
 
 
 class RuleInfo(NamedTuple):

@@ -32,6 +32,8 @@ ROUNDING: Final = 1e-6  # a spread below so much of the middle is float32's, not
 CLIP_RATE: Final = 0.05  # by which the running norm of a clipped rule steps up or down, a round
 # The table's median: weights below the first are no weight, sums within the second of half the weight are half of it.
 NO_WEIGHT, SLACK = 1e-6, 1e-12
+# The ledger: an entry whose weight is a smaller share of this round's is old news, which is not judged.
+FRESH: Final = 0.05
 # The ledger's search for a common direction: passes, steps of the power iteration, clients below which it is not tried.
 PASSES, STEPS, MANY = 3, 30, 10
 TIE: Final = 1 - 1e-4  # the noisiest client is farther than the one before it by more than this

@@ -169,7 +169,7 @@ def _remember(arm, numbers, tables, n, dimension, rows, sent, owner, admitted):
     remember(tables, t, rows, sent, owner, admitted, gain)
     first, cutoff = arm[codes.FIRST_LOOK], numbers[codes.CUTOFF]
     if cutoff > 0 and n >= first and (n - first) % arm[codes.EVERY] == 0:
-        judge(tables, t, n, cutoff, numbers[codes.ALIGNED], dimension)
+        judge(tables, t, n, gain, cutoff, numbers[codes.ALIGNED], dimension)
     return gain
 
 

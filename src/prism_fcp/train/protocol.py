@@ -18,6 +18,7 @@ from prism_fcp.types import Choice
 ENOUGH_LEARNING: Final = 8.0  # rounds x step size x input variance from which clients arrive on their own
 SAMPLES_A_PARAMETER: Final = 4.0  # below which a client overfits when it never hears of the others
 ENOUGH_DOWNLOADS: Final = 25.0  # of each coordinate, from which half a step towards the download arrives in time
+FULL_MIXING: Final = 0.2  # how far a client that overfits moves to a model it downloads whole
 ALIGNED: Final = 4.0  # spreads in the common direction beyond which a row is left out
 
 
@@ -76,8 +77,13 @@ class Known:
         return self.rounds * (1 if self.idle_learning else self.participation) * self.step_size * self.input_variance
 
     @property
+    def overfits(self) -> bool:
+        """Return whether a client's own samples are too few for a model of its own."""
+        return self.samples is not None and self.samples < SAMPLES_A_PARAMETER * self.dimension
+
+    @property
     def downloads(self) -> float:
-        """Return how often a client downloads each coordinate."""
+        """Return how often a client downloads each coordinate, if it downloads what is shared."""
         units = len(self.layers) or self.dimension
         return self.rounds * self.participation * self.num_shared / units
 
@@ -110,38 +116,52 @@ def stay(known: Known) -> Protocol:
 
 
 def follow(known: Known) -> Protocol:
-    """Return the protocol that downloads last round's mask: a clipped median of those the ledger trusts, averaged.
+    """Return the protocol that downloads last round's mask: a clipped median of those the ledger trusts.
 
-    With many downloads a client goes half the way only, which halves what an undetected attacker's echo is worth.
+    With many downloads a client goes half the way only, which halves what an undetected attacker's echo is worth, and
+    the last tenth of the rounds is averaged. With few the model is on its way to the end, so that nothing is averaged;
+    and where clients alone get nowhere, overfitting or in nets of their own, they download all of the model: as far as
+    it takes to pull them together, all the way for nets, a fifth where they learn in every round.
     """
     rule = Choice("table", {"power": 3.0, "aligned": ALIGNED, "vote": "round", "clip": 2.0})
-    mixing = 0.5 if known.downloads >= ENOUGH_DOWNLOADS else 1.0
-    arm = Arm(masks=_masks(known, "previous"), rule=rule, mixing=mixing, averaging=0.1)
+    few = known.downloads < ENOUGH_DOWNLOADS
+    full = few and (known.overfits or not known.linear)
+    arm = Arm(
+        masks=_masks(known, "full" if full else "previous"),
+        rule=rule,
+        mixing=FULL_MIXING if full and known.linear else 1.0 if few else 0.5,
+        averaging=0.0 if few else 0.1,
+    )
     return Protocol("follow", arm, "global", "asked for")
 
 
 def default(known: Known) -> Protocol:
     """Return `stay` where clients learn the model on their own, else `follow`, with the reason."""
-    if not known.linear:
-        return follow(known)._replace(
-            why="follow: nets that never download do not average; their units stand in another order"
+    following = follow(known)
+    whole = ""
+    if following.arm.masks.download == "full":
+        whole = (
+            f"; each coordinate would be downloaded {known.downloads:.3g} times, below {ENOUGH_DOWNLOADS:g}, so all of "
+            "the model is, every time"
         )
-    if known.samples is not None and known.samples < SAMPLES_A_PARAMETER * known.dimension:
-        return follow(known)._replace(
+    if not known.linear:
+        return following._replace(
+            why=f"follow: nets that never download do not average; their units stand in another order{whole}"
+        )
+    if known.overfits:
+        return following._replace(
             why=f"follow: {known.samples} samples a client for {known.dimension} parameters are below "
-            f"{SAMPLES_A_PARAMETER:g} a parameter; a client alone overfits"
+            f"{SAMPLES_A_PARAMETER:g} a parameter; a client alone overfits{whole}"
         )
     told = f"rounds x step size x input variance = {known.learning:.3g}"
     if known.learning < ENOUGH_LEARNING:
-        return follow(known)._replace(
-            why=f"follow: {told} is below {ENOUGH_LEARNING:g}; a client alone does not arrive"
-        )
+        return following._replace(why=f"follow: {told} is below {ENOUGH_LEARNING:g}; a client alone does not arrive")
     return stay(known)._replace(
         why=f"stay: {told} reaches {ENOUGH_LEARNING:g} and samples suffice; nothing downloaded, nothing echoed"
     )
 
 
-def _masks(known: Known, download: Literal["never", "previous"]) -> Masks:
+def _masks(known: Known, download: Literal["never", "previous", "full"]) -> Masks:
     return Masks(num_shared=known.num_shared, layers=known.layers, coordination="common", download=download)
 
 

@@ -22,6 +22,7 @@ from typing import Final
 from prism_fcp.engines import ENGINES
 from prism_fcp.errors import DivergedError
 from prism_fcp.lab.catalog import named
+from prism_fcp.lab.gauntlet import bytes_down
 from prism_fcp.pipeline import run_trial
 from prism_fcp.setup import Method, Setup
 from prism_fcp.train.loop import BYTES_PER_VALUE
@@ -64,9 +65,8 @@ def sent(method: Method, federation: Federation) -> tuple[float, float]:
     arm, size = method.arm, federation.dimension
     if arm is None or not arm.exchange:
         return 0.0, 0.0
-    travels = BYTES_PER_VALUE * federation.rounds * federation.num_participants
-    up = travels * arm.masks.expected_coordinates(size)
-    down = {"never": 0.0, "full": float(travels * size)}.get(arm.masks.download, up)
+    up = BYTES_PER_VALUE * federation.num_participants * arm.masks.expected_coordinates(size) * federation.rounds
+    down = bytes_down(arm, federation) * federation.rounds
     if method.scoring_model == "global":
         down += BYTES_PER_VALUE * size * federation.num_clients  # everybody scores with the last model
     return up, down

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from prism_fcp.lab.calibration_gauntlet import LEVEL, NAME, Row
 from prism_fcp.lab.figures import paint
+from prism_fcp.lab.layout import Column, tables
 from prism_fcp.lab.scenes import REGIMES
 
 BLANK: Final = "#e8e8e8"  # nobody lies: nothing to find
@@ -47,9 +47,9 @@ def show(rows: Sequence[Row], out: Console) -> None:
         trials = own[0].trials
         out.print(Text(f"{regime}: {_title(regime)}; {trials} trials", style="bold"))
         out.print("share of the liars left out, less what chance would find; in brackets the % of honest clients lost")
-        out.print(_table(own, _found))
+        _print(_tables(own, _found, out.width), out)
         out.print(f"coverage of all honest clients in %, {100 * LEVEL:g} wanted; width over the narrowest that covers")
-        out.print(_table(own, _covered))
+        _print(_tables(own, _covered, out.width), out)
     outside = [row for row in rows if row.outside_certificate]
     cells = sum(row.trials for row in rows)
     told = "; ".join(f"{row.regime}, {row.attack}, {row.filter} ({row.outside_certificate})" for row in outside)
@@ -57,6 +57,13 @@ def show(rows: Sequence[Row], out: Console) -> None:
         f"outside the certificate for the liars that were kept: {sum(row.outside_certificate for row in rows)} of "
         f"{cells} cells{f': {told}' if told else ''}"
     )
+
+
+def _print(made: Sequence[Table], out: Console) -> None:
+    for place, table in enumerate(made):
+        if place:
+            out.print()
+        out.print(table)
 
 
 def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
@@ -100,16 +107,11 @@ def _heat(rows: Sequence[Row], picture: Picture, figure: Any) -> None:
     figure.colorbar(image, ax=panels, shrink=0.5, label=picture.title, extend="both")
 
 
-def _table(rows: Sequence[Row], told: Callable[[Row], str]) -> Table:
+def _tables(rows: Sequence[Row], told: Callable[[Row], str], width: int) -> list[Table]:
     attacks, filters = _names(rows)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("attack", no_wrap=True)
-    for name in filters:
-        table.add_column(name.replace(", ", ",\n"), justify="right")
     cells = {(row.attack, row.filter): told(row) for row in rows}
-    for attack in attacks:
-        table.add_row(attack, *(cells[attack, name] for name in filters))
-    return table
+    columns = [Column(name, [cells[attack, name] for attack in attacks]) for name in filters]
+    return tables(Column("attack", attacks), columns, width)
 
 
 def _found(row: Row) -> str:

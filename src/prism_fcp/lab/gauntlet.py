@@ -26,7 +26,7 @@ from prism_fcp.lab.regimes import REGIMES, Gauntlet, Regime, attack_named, proto
 from prism_fcp.lab.run import Interrupted, check_counts
 from prism_fcp.scoring import CalibrationDraws, chosen, scoring_models
 from prism_fcp.setup import CalibrationSettings
-from prism_fcp.train.loop import Trained
+from prism_fcp.train.loop import BYTES_PER_VALUE, Trained
 from prism_fcp.train.protocol import Protocol
 from prism_fcp.train.settings import Arm, Federation
 
@@ -83,7 +83,8 @@ class Summary(NamedTuple):
     false_exclusions: float | None
     worst_false_exclusions: float | None
     recall: float | None
-    bytes_up: float
+    bytes_up: float  # a round, all participants together
+    bytes_down: float  # likewise; the last model's way to everybody comes on top
     rounds: int
 
 
@@ -217,8 +218,18 @@ def summarise(cell: Cell, name: str, outcomes: Sequence[Outcome]) -> Summary:
         worst_false_exclusions=max(false) if false else None,
         recall=float(np.mean(recalls)) if recalls else None,
         bytes_up=math.fsum(o.bytes_up for o in outcomes) / len(outcomes),
+        bytes_down=bytes_down(cell.protocols[name].arm, cell.federation),
         rounds=cell.federation.rounds,
     )
+
+
+def bytes_down(arm: Arm, federation: Federation) -> float:
+    """Return the payload all participants download in a round."""
+    if not arm.exchange or arm.masks.download == "never":
+        return 0.0
+    whole = arm.masks.download == "full"
+    coordinates = federation.dimension if whole else arm.masks.expected_coordinates(federation.dimension)
+    return BYTES_PER_VALUE * federation.num_participants * float(coordinates)
 
 
 def _read(journal: Journal, identity: Mapping[str, Any]) -> dict[tuple[str, int], dict[str, Outcome]]:

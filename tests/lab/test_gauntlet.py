@@ -143,6 +143,13 @@ def test_every_name_makes_a_cell_and_every_attack_is_in_it() -> None:
         ({"idle_learning": False}, "follow", "= 1.75 is below 8"),
         ({"linear": False}, "follow", "nets that never download"),
         ({"samples": 200}, "stay", "samples suffice"),
+        ({"samples": 20, "num_shared": 2}, "follow", "overfits; each coordinate would be downloaded 4 times only"),
+        (
+            {"linear": False, "rounds": 500},
+            "follow",
+            "another order; each coordinate would be downloaded 10 times only",
+        ),
+        ({"linear": False, "rounds": 2000}, "follow", "stand in another order"),
     ],
 )
 def test_the_default_chooses_and_says_why(change: dict[str, object], name: str, why: str) -> None:
@@ -153,4 +160,6 @@ def test_the_default_chooses_and_says_why(change: dict[str, object], name: str, 
     made = protocol("default", Known(**{**known, **change}))  # type: ignore[arg-type]
     assert made.name == name and why in made.why
     assert made.arm == protocol(name, Known(**{**known, **change})).arm  # type: ignore[arg-type]
+    full = "so all of the model is" in made.why
+    assert (made.arm.masks.download == "full") == full
     assert protocol("paper", Known(**known)).arm.rule == Choice("mean")  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from prism_fcp.types import Choice
 ENOUGH_LEARNING: Final = 8.0  # rounds x step size x input variance from which clients arrive on their own
 SAMPLES_A_PARAMETER: Final = 4.0  # below which a client overfits when it never hears of the others
 ENOUGH_DOWNLOADS: Final = 25.0  # of each coordinate, from which half a step towards the download arrives in time
+TOO_FEW_DOWNLOADS: Final = 10.0  # of each coordinate, below which clients that overfit are not pulled together
 FULL_MIXING: Final = 0.2  # how far a client that overfits moves to a model it downloads whole
 ALIGNED: Final = 4.0  # spreads in the common direction beyond which a row is left out
 
@@ -119,18 +120,19 @@ def follow(known: Known) -> Protocol:
     """Return the protocol that downloads last round's mask: a clipped median of those the ledger trusts.
 
     With many downloads a client goes half the way only, which halves what an undetected attacker's echo is worth, and
-    the last tenth of the rounds is averaged. With few the model is on its way to the end, so that nothing is averaged;
-    and where clients alone get nowhere, overfitting or in nets of their own, they download all of the model: as far as
-    it takes to pull them together, all the way for nets, a fifth where they learn in every round.
+    the last tenth of the rounds is averaged. With few the model is on its way to the end, and an average would lag.
+    Where few are too few to pull clients together, nets or clients that overfit, they download all of the model: nets
+    take it, the others go a fifth of the way.
     """
     rule = Choice("table", {"power": 3.0, "aligned": ALIGNED, "vote": "round", "clip": 2.0})
     few = known.downloads < ENOUGH_DOWNLOADS
-    full = few and (known.overfits or not known.linear)
+    full = known.downloads < TOO_FEW_DOWNLOADS if known.linear and known.overfits else few and not known.linear
+    lagging = few and (full or not known.overfits)
     arm = Arm(
         masks=_masks(known, "full" if full else "previous"),
         rule=rule,
         mixing=FULL_MIXING if full and known.linear else 1.0 if few else 0.5,
-        averaging=0.0 if few else 0.1,
+        averaging=0.0 if lagging else 0.1,
     )
     return Protocol("follow", arm, "global", "asked for")
 
@@ -140,10 +142,7 @@ def default(known: Known) -> Protocol:
     following = follow(known)
     whole = ""
     if following.arm.masks.download == "full":
-        whole = (
-            f"; each coordinate would be downloaded {known.downloads:.3g} times, below {ENOUGH_DOWNLOADS:g}, so all of "
-            "the model is, every time"
-        )
+        whole = f"; each coordinate would be downloaded {known.downloads:.3g} times only, so all of the model is, every time"
     if not known.linear:
         return following._replace(
             why=f"follow: nets that never download do not average; their units stand in another order{whole}"

@@ -22,7 +22,7 @@ from tests.lab.test_run import Counting
 LEDGER = """
 [[methods]]
 method = "Table"
-share = 0.5
+share = 1.0
 coordination = "common"
 rule = { name = "table", first_look = 20, every = 10 }
 download = "never"
@@ -41,7 +41,7 @@ def loud() -> Experiment:
 def test_the_result_says_who_when_and_why(loud: Experiment, tmp_path: Path) -> None:
     result = run(loud, trials=3, folder=tmp_path)
     (ledger,) = result.ledgers
-    assert ledger["method"] == "Table 0.5" and ledger["trial"] == 0
+    assert ledger["method"] == "Table 1.0" and ledger["trial"] == 0
     assert [entry["byzantine"] for entry in ledger["left_out"]] == [True, True, True]
     for entry in ledger["left_out"]:
         assert entry["now"] and 20 <= entry["first_round"] <= 60 and entry["times"] <= entry["looks"] == 5
@@ -70,7 +70,7 @@ def test_it_is_shown_with_one_reason_in_words(loud: Experiment, width: int) -> N
     show(judge(result), Console(file=text, width=width, highlight=False, markup=False))
     shown = " ".join(text.getvalue().split())
     ids = ", ".join(str(entry["client"]) for entry in result.ledgers[0]["left_out"])
-    assert f"Table 0.5: left out when training ended, trial 1: Byzantine {ids}; honest none" in shown
+    assert f"Table 1.0: left out when training ended, trial 1: Byzantine {ids}; honest none" in shown
     assert "mean of 2 trials: 3 of 3 Byzantine, 0 honest" in shown
     assert f"for example, {result.ledgers[0]['left_out'][0]['reason']}" in shown
 

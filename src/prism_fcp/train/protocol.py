@@ -142,7 +142,8 @@ def default(known: Known) -> Protocol:
     following = follow(known)
     whole = ""
     if following.arm.masks.download == "full":
-        whole = f"; each coordinate would be downloaded {known.downloads:.3g} times only, so all of the model is, every time"
+        times = f"{known.downloads:.3g} times only"
+        whole = f"; each coordinate would be downloaded {times}, so all of the model is, every time"
     if not known.linear:
         return following._replace(
             why=f"follow: nets that never download do not average; their units stand in another order{whole}"

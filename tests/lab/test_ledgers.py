@@ -34,17 +34,17 @@ scoring_model = "global"
 @pytest.fixture
 def loud() -> Experiment:
     """Attackers that shout in every round: whoever looks at the table sees them."""
-    text = TINY.replace("rounds = 40", 'rounds = 60\nattack = { name = "shift", size = 3.0 }') + LEDGER
+    text = TINY.replace("rounds = 40", 'rounds = 200\nattack = { name = "shift", size = 3.0 }') + LEDGER
     return parse(tomllib.loads(text), "loud.toml")
 
 
 def test_the_result_says_who_when_and_why(loud: Experiment, tmp_path: Path) -> None:
-    result = run(loud, trials=3, folder=tmp_path)
+    result = run(loud, trials=1, folder=tmp_path)
     (ledger,) = result.ledgers
     assert ledger["method"] == "Table 1.0" and ledger["trial"] == 0
     assert [entry["byzantine"] for entry in ledger["left_out"]] == [True, True, True]
     for entry in ledger["left_out"]:
-        assert entry["now"] and 20 <= entry["first_round"] <= 60 and entry["times"] <= entry["looks"] == 5
+        assert entry["now"] and 20 <= entry["first_round"] <= 200 and entry["times"] <= entry["looks"] == 19
         assert entry["reason"].startswith(f"client {entry['client']}: left out; its averaged uploads lie ")
         assert f"first in round {entry['first_round']}" in entry["reason"]
     stored = Result.load(tmp_path)

@@ -61,7 +61,7 @@ def _learn(local, k, a, x, y, step_size):
 
 @inlined
 def _average(state, a, slot, n, power):
-    """Equal `_averaged`: take this round's models into the clients' means."""
+    """Equal `average` of `train/round.py`: take this round's models into the clients' means."""
     gain = np.float64(n) ** power
     state.gains[a] += gain
     share = np.float32(gain / state.gains[a])

@@ -112,7 +112,7 @@ def known_of(population: SyntheticLinear | TableData, federation: Federation, ma
     """Return what is known of a federation before training."""
     if isinstance(population, TableData):
         linear = population.model.name == "linear"
-        return Known.of(federation, masks, samples=population.samples, linear=linear)
+        return Known.of(federation, masks, samples=population.samples, linear=linear, correlated=True)
     spread = (population.variances[0] + population.variances[1]) / 2
     return Known.of(federation, masks, input_variance=spread, samples=population.fixed_samples or None)
 

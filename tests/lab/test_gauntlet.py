@@ -143,6 +143,7 @@ def test_every_name_makes_a_cell_and_every_attack_is_in_it() -> None:
         ({"idle_learning": False}, "follow", "= 1.75 is below 8"),
         ({"linear": False}, "follow", "nets that never download"),
         ({"samples": 200}, "stay", "samples suffice"),
+        ({"correlated": True}, "follow", "columns of a table go together"),
         ({"samples": 20, "num_shared": 2}, "follow", "overfits; each coordinate would be downloaded 4 times only"),
         (
             {"linear": False, "rounds": 500},

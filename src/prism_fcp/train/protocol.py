@@ -37,6 +37,7 @@ class Known:
     idle_learning: bool = True
     layers: tuple[int, ...] = ()
     linear: bool = True
+    correlated: bool = False  # columns of a table: in some directions inputs vary far less than an entry does
 
     def __post_init__(self) -> None:
         """Refuse what nothing can be concluded from."""
@@ -57,6 +58,7 @@ class Known:
         input_variance: float = 1.0,
         samples: int | None = None,
         linear: bool = True,
+        correlated: bool = False,
     ) -> Known:
         """Take what the settings tell."""
         return cls(
@@ -70,6 +72,7 @@ class Known:
             idle_learning=federation.idle_learning,
             layers=masks.layers,
             linear=linear,
+            correlated=correlated,
         )
 
     @property
@@ -152,6 +155,10 @@ def default(known: Known) -> Protocol:
         return following._replace(
             why=f"follow: {known.samples} samples a client for {known.dimension} parameters are below "
             f"{SAMPLES_A_PARAMETER:g} a parameter; a client alone overfits{whole}"
+        )
+    if known.correlated:
+        return following._replace(
+            why="follow: columns of a table go together; where inputs vary little a client alone does not arrive"
         )
     told = f"rounds x step size x input variance = {known.learning:.3g}"
     if known.learning < ENOUGH_LEARNING:

@@ -113,9 +113,11 @@ def stay(known: Known) -> Protocol:
     """Return the protocol that never downloads before the end: a median over the server table, with its ledger.
 
     Clients upload their averaged models, which are quieter than any of their models; the table then needs the latest.
+    Those that learn only when selected upload as often as they learn: there the table alone averages.
     """
-    rule = Choice("table", {"power": 8.0, "aligned": ALIGNED})
-    arm = Arm(masks=_masks(known, "never"), rule=rule, client_averaging=3.0)
+    power, averaging = (8.0, 3.0) if known.idle_learning else (3.0, 0.0)
+    rule = Choice("table", {"power": power, "aligned": ALIGNED})
+    arm = Arm(masks=_masks(known, "never"), rule=rule, client_averaging=averaging)
     return Protocol("stay", arm, "global", "asked for")
 
 

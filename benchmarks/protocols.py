@@ -1,9 +1,10 @@
 """The default protocol on data: beside the paper's, full sharing's median and local only, with attackers and without.
 
-    python benchmarks/protocols.py [--quick] [--trials 5] [--only superconductivity | net]
+    python benchmarks/protocols.py [--quick] [--trials 5] [--only superconductivity | alike | net]
 
-Two federations, as the experiments table-uci (a linear model of the superconductivity data, 20 of 81 coefficients
-travel) and table-nonlinear (a net of 4,929 parameters, 30 % of them travel) set them up, under five training attacks.
+Federations as the experiments table-uci (a linear model of the superconductivity data, 20 of 81 coefficients travel)
+and table-nonlinear (a net of 4,929 parameters, 30 % of them travel) set them up, under five training attacks; "alike"
+is the former with rows dealt without regard to the target.
 Attackers shrink their calibration scores to zero in every attacked federation; the filter is `cautious`, which is not
 told how many they are. Width in the target's own units, coverage of honest clients' test rows at level 0.9. Bytes: all
 of the training, all clients together, the final model's broadcast included. A row in which a trial diverged has no
@@ -29,7 +30,12 @@ from prism_fcp.train.loop import BYTES_PER_VALUE
 from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice
 
-DATA: Final = {"superconductivity": ("table-uci", 20, "K"), "net": ("table-nonlinear", 1479, "")}
+DATA: Final = {
+    "superconductivity": ("table-uci", 20, "K"),
+    "alike": ("table-uci", 20, "K"),
+    "net": ("table-nonlinear", 1479, ""),
+}
+ALIKE: Final = Choice("dirichlet", {"concentration": 1e4, "bins": 10, "overlap": True})
 ATTACKS: Final[dict[str, Choice | None]] = {  # None: the experiment's own
     "none": Choice("none"),
     "gaussian": None,
@@ -49,6 +55,7 @@ def methods(setup: Setup, num_shared: int) -> list[Method]:
     default = of("default")
     other = "follow" if default.why.startswith("stay") else "stay"
     full = Masks(num_shared=size.dimension)
+    scored_globally = replace(default, name="default, global model", scoring_model="global")
     alone = Arm(masks=full, exchange=False)
     return [
         default,
@@ -57,6 +64,7 @@ def methods(setup: Setup, num_shared: int) -> list[Method]:
                scoring_model="global"),
         Method(name="local only", arm=alone, filter=default.filter),
         replace(of(other), name=f"{other} (not chosen)"),
+        *([scored_globally] if default.scoring_model == "local" else []),
     ]  # fmt: skip
 
 
@@ -76,6 +84,8 @@ def table(data: str, trials: int, seed: int = 1) -> None:
     """Print one data set's table."""
     name, num_shared, unit = DATA[data]
     setup = named(name).setup
+    if data == "alike":
+        setup = replace(setup, population=replace(setup.population, partition=ALIKE))
     rows = methods(setup, num_shared)
     print(f"\n{data} ({name}), {trials} trials, seed {seed}; the default took {rows[0].why}\n")
     print("| protocol | " + " | ".join(ATTACKS) + " | MB up | MB down |")

@@ -162,5 +162,6 @@ def test_the_default_chooses_and_says_why(change: dict[str, object], name: str, 
     assert made.name == name and why in made.why
     assert made.arm == protocol(name, Known(**{**known, **change})).arm  # type: ignore[arg-type]
     full = "so all of the model is" in made.why
+    assert made.scoring_model == ("local" if "correlated" in change else "global")
     assert (made.arm.masks.download == "full") == full
     assert protocol("paper", Known(**known)).arm.rule == Choice("mean")  # type: ignore[arg-type]

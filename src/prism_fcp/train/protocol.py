@@ -160,7 +160,9 @@ def default(known: Known) -> Protocol:
         )
     if known.correlated:
         return following._replace(
-            why="follow: columns of a table go together; where inputs vary little a client alone does not arrive"
+            scoring_model="local",
+            why="follow: columns of a table go together; where inputs vary little a client alone does not arrive; "
+            "scored with clients' own models, which suit them if they are unlike and lose little if they are not",
         )
     told = f"rounds x step size x input variance = {known.learning:.3g}"
     if known.learning < ENOUGH_LEARNING:

@@ -130,7 +130,7 @@ ARMS = [
 # Every mask, and every rule with four of them: an engine that compiles each arm apart takes a minute for all of ARMS.
 COVERING_ARMS = [
     *(
-        Arm(masks=MASK_ROWS[5 * (4 * place + turn) % len(MASK_ROWS)], rule=row.choice)
+        Arm(masks=MASK_ROWS[(2 * place + 3 * turn) % len(MASK_ROWS)], rule=row.choice)
         for place, row in enumerate(RULE_ROWS)
         for turn in range(4)
     ),

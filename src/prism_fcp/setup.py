@@ -112,7 +112,7 @@ def known_of(population: SyntheticLinear | TableData, federation: Federation, ma
     """Return what is known of a federation before training."""
     if isinstance(population, TableData):
         linear = population.model.name == "linear"
-        return Known.of(federation, masks, samples=population.samples, linear=linear)
+        return Known.of(federation, masks, samples=population.samples, linear=linear, correlated=True)
     spread = (population.variances[0] + population.variances[1]) / 2
     return Known.of(federation, masks, input_variance=spread, samples=population.fixed_samples or None)
 
@@ -180,6 +180,16 @@ class Setup:
     def context(self) -> FilterContext:
         """Return what the server is taken to know: the number of Byzantine clients, unless a filter is told another."""
         return FilterContext(suspects=self.federation.num_byzantine)
+
+    def members(self) -> list[tuple[str, str]]:
+        """Return (kind, name) of every rule, attack and filter in use."""
+        found = self.federation.attack.members("training attack")
+        for _, attack in self.attacks:
+            found += attack.members("score attack")
+        for method in self.methods:
+            found += method.filter.members("filter")
+            found += method.arm.rule.members("rule") if method.arm else []
+        return list(dict.fromkeys(found))
 
     def arms(self) -> list[Arm]:
         """Return the distinct ways of training; methods that train alike share one."""

@@ -146,6 +146,7 @@ def test_the_example_shows_every_key_and_loads() -> None:
         "protocol",
         "mixing",
         "averaging",
+        "client_averaging",
     } | {field.name for field in dataclasses.fields(Masks)}
     assert {field.name for field in dataclasses.fields(Setup)} <= {"population", "federation", "calibration", *document}
     assert experiment.explain == 2

@@ -6,6 +6,7 @@ accepted one is on the disk before anything is concluded from it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,6 +67,10 @@ def calibrate(strategy: PrismStrategy, grid: Grid, folder: Path) -> dict[str, An
     coordinator, events = strategy.coordinator, strategy.events
     agreement, told = coordinator.agreement, coordinator.agreement.calibration
     _, name = save_model(strategy, folder)
+    if (
+        coordinator.settled.scoring_model == "local"
+    ):  # each site's own model is calibrated: the common one must not pass
+        name = hashlib.sha256(b"prism-fcp local models\0" + coordinator.experiment).hexdigest()
     spec = CalibrationSpec(
         title=agreement.name, model=name, confidence_levels=told.levels, grid=told.grid, clients=agreement.clients,
         quorum=min(agreement.quorum, len(agreement.clients)),

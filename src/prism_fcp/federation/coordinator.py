@@ -171,7 +171,7 @@ class Coordinator:
             "key": f"{self.keys.of(Role.INPUTS, client):016x}", "rule": terms.arm.rule.name,
             "masks": {"num_shared": masks.num_shared, "layers": list(masks.layers),
                       "coordination": masks.coordination, "download": masks.download},
-            "mixing": terms.arm.mixing, "units": self.units,
+            "mixing": terms.arm.mixing, "client_averaging": terms.arm.client_averaging, "units": self.units,
         }  # fmt: skip
         return pack_document(body, pack_values(self.first) if self.first.any() else b"")
 

@@ -33,7 +33,10 @@ def make_site(name, settings, agreement):
 
 if __name__ == "__main__":
     agreement = Agreement(
-        name="diabetes", clients=SITES, model=None, patience=Patience(wait=0),
+        name="diabetes",
+        clients=SITES,
+        model=None,
+        patience=Patience(wait=0),
         training=Training(rounds=30 if QUICK else 300, share=0.5, protocol="follow"),
     )
     liar = {"clinic-5": Drill(score_attack=SCORE_ATTACKS["efficiency"]())}  # says it makes no errors at all
@@ -42,6 +45,7 @@ if __name__ == "__main__":
             agreement, make_site, folder, drills=liar, start=lambda layers: np.zeros(layers[-1].stop, np.float32)
         )
     (level,) = told["evaluation"]["levels"]
-    print(f"width {2 * level['radius']:.4g} covers {100 * level['coverage']:.1f} % of {told['evaluation']['rows']} rows")
+    share, rows = level["coverage"], told["evaluation"]["rows"]
+    print(f"width {2 * level['radius']:.4g} covers {100 * share:.1f} % of {rows} rows")
     for reason in told["left_out"].values():
         print(f"left out: {reason}")

@@ -55,11 +55,15 @@ if __name__ == "__main__":
         print("this example needs PyTorch: pip install torch==2.13.0")
         sys.exit(0)
     agreement = Agreement(
-        name="torch-net", clients=SITES, model=None, patience=Patience(wait=0),
+        name="torch-net",
+        clients=SITES,
+        model=None,
+        patience=Patience(wait=0),
         training=Training(rounds=5 if QUICK else 40, layers=True, num_shared=2, protocol="default"),
     )
     with tempfile.TemporaryDirectory() as folder:
         told = run_in_process(agreement, make_site, folder, start=start)
     (level,) = told["evaluation"]["levels"]
     print(f"{told['parameters']} parameters in 4 tensors, 2 of them a round; {told['protocol']}")
-    print(f"width {2 * level['radius']:.3g} covers {100 * level['coverage']:.1f} % of {told['evaluation']['rows']} rows")
+    share, rows = level["coverage"], told["evaluation"]["rows"]
+    print(f"width {2 * level['radius']:.3g} covers {100 * share:.1f} % of {rows} rows")

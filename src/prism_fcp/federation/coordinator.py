@@ -276,7 +276,7 @@ class Coordinator:
         model = self.agreement.model
         linear = model is not None and model.name == "linear"
         fixed = self.samples if model is not None else None
-        return self.agreement.terms(self.layers, samples=fixed, linear=linear)
+        return self.agreement.terms(self.layers, samples=fixed, linear=linear, correlated=self.units is not None)
 
     def _check_columns(self, hello: Hello) -> None:
         """Refuse one that comes later, or again, and has other columns than were agreed on."""

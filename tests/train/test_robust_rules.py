@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from prism_fcp.errors import SettingError
 from prism_fcp.lab.typed import choice
-from prism_fcp.train.aggregate import RULES, bucketing, centred_clipping, geometric_median, nearest_mixing
+from prism_fcp.train.aggregate import (
+    RULES,
+    bucketing,
+    centred_clipping,
+    clipped_median,
+    geometric_median,
+    nearest_mixing,
+    table,
+)
 from prism_fcp.types import Choice, Uploads
 
 seeds = st.integers(0, 2**32 - 1)
@@ -120,6 +128,17 @@ def test_centred_clipping_remembers_by_hand():
     np.testing.assert_allclose(model, [1.5 + 1.05, 0])
     np.testing.assert_allclose(state.momentum, [1.55, 2.0])
     assert state.usual == pytest.approx(1.05)
+
+
+@pytest.mark.parametrize(
+    "rule", [clipped_median(), centred_clipping(), table(vote="round", clip=2.0)], ids=lambda rule: rule.name
+)
+def test_a_first_round_in_which_nothing_changes_does_not_hold_the_model_for_good(rule):
+    """All five send the model they have, then move on by 1 each round: the model goes with them."""
+    state, model, _ = play(rule, np.zeros((5, 3)))
+    for _ in range(20):
+        state, model, _ = play(rule, np.tile(model + 1, (5, 1)), previous=model, state=state)
+    assert (model >= 19).all()
 
 
 def test_nearest_mixing_by_hand():

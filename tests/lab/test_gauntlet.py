@@ -142,7 +142,7 @@ def test_every_name_makes_a_cell_and_every_attack_is_in_it() -> None:
         ({"rounds": 100}, "follow", "= 1.75 is below 8"),
         ({"idle_learning": False}, "follow", "rounds x participation x step size x input variance = 1.75 is below 8"),
         ({"rounds": 100, "local_steps": 5}, "stay", "rounds x local steps x step size x input variance = 8.75 reaches"),
-        ({"rounds": 300, "momentum": 0.5}, "stay", "rounds x step size / (1 - momentum) x input variance = 10.5 reaches"),
+        ({"rounds": 300, "momentum": 0.5}, "stay", "x step size / (1 - momentum) x input variance = 10.5 reaches"),
         (
             {"linear": False, "rounds": 100, "local_steps": 20},
             "follow",

@@ -7,7 +7,7 @@ The evidence is in docs/protocol.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -185,6 +185,16 @@ def default(known: Known) -> Protocol:
     return stay(known)._replace(
         why=f"stay: {told} reaches {ENOUGH_LEARNING:g} and samples suffice; nothing downloaded, nothing echoed"
     )
+
+
+def overridden(why: str, names: Iterable[str]) -> str:
+    """Return why a protocol was taken, with the settings that somebody chose otherwise: of these it says nothing true.
+
+    >>> overridden("stay: nothing downloaded", ["download"])
+    'stay: nothing downloaded; as set by hand: download'
+    """
+    own = ", ".join(names)
+    return f"{why}; as set by hand: {own}" if own else why
 
 
 def _masks(known: Known, download: Literal["never", "previous", "full"]) -> Masks:

@@ -62,6 +62,18 @@ def test_no_point_has_a_smaller_sum_of_masked_distances(seed, n, density):
             assert found <= spread_sum(other, rows, sent) * (1 + 1e-6)
 
 
+def test_those_who_agree_on_other_coordinates_do_not_end_the_search():
+    """Five of nine agree on the first two coordinates; the other four send the last two: a square's corner pulled out.
+
+    Of (0, 0), (5, 5), (9, 2), (1, 7) the geometric median is (61/13, 61/13), see above; each coordinate's is (3, 3.5).
+    """
+    rows, sent = np.zeros((9, 4)), np.zeros((9, 4), bool)
+    rows[5:, 2:] = [[0, 0], [5, 5], [9, 2], [1, 7]]
+    sent[:5, :2] = sent[5:, 2:] = True
+    _, model, _ = play(geometric_median(steps=1000), rows, sent)
+    np.testing.assert_allclose(model, [0, 0, 61 / 13, 61 / 13], atol=1e-4)
+
+
 @given(seed=seeds, n=st.integers(5, 15), far=st.sampled_from([1.0, 1e3, 1e12]))
 def test_just_under_half_cannot_carry_the_geometric_median_away(seed, n, far):
     """Any point z: |model - z| <= 2(1 - b)/(1 - 2b) max |honest - z|, b the liars' share (Minsker 2015, lemma 2.1)."""

@@ -19,7 +19,7 @@ from prism_fcp.data.synthetic import Population, SyntheticLinear
 from prism_fcp.errors import SettingError, did_you_mean, need_number
 from prism_fcp.tables import TableData
 from prism_fcp.train.loop import check_arms
-from prism_fcp.train.protocol import Known
+from prism_fcp.train.protocol import Known, overridden
 from prism_fcp.train.protocol import protocol as protocol_of
 from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice
@@ -94,17 +94,21 @@ class Method:
     ) -> Method:
         """Return a row whose training is a protocol's: `default` chooses and says why in `why`, `paper` is Algorithm 1.
 
-        Of `masks` only how many coordinates or layers travel is used. `overrides` replaces the arm's settings by name.
+        Of `masks` only how many coordinates or layers travel is used. `overrides` replaces settings by name: the arm's,
+        its masks' `coordination` and `download`, and `scoring_model`; `why` says which.
 
         >>> law, size = SyntheticLinear(), Federation()
         >>> Method.of("default", law, size, Masks(num_shared=10)).why[:4]
         'stay'
         """
         made = protocol_of(protocol, known_of(population, federation, masks))
-        arm = replace(made.arm, **(overrides or {}))
+        own = dict(overrides or {})
+        scoring_model = own.pop("scoring_model", made.scoring_model)
+        travel = {key: own.pop(key) for key in ("coordination", "download") if key in own}
+        arm = replace(made.arm, masks=replace(made.arm.masks, **travel), **own)
         return cls(
-            name=name or protocol, arm=arm, filter=Choice.of(filter, "filter"), scoring_model=made.scoring_model,
-            why=made.why,
+            name=name or protocol, arm=arm, filter=Choice.of(filter, "filter"), scoring_model=scoring_model,
+            why=overridden(made.why, overrides or ()),
         )  # fmt: skip
 
 

@@ -107,6 +107,22 @@ def test_refuses_the_same_broken_uploads(name, bad):
         assert_equal(one, expected, arm)
 
 
+@pytest.mark.parametrize(
+    "rule", [Choice("clipped_median"), Choice("table", {"first_look": 4, "vote": "round", "clip": 2.0})]
+)
+def test_a_first_round_that_changes_nothing_does_not_hold_a_clipped_model_for_good(rule):
+    """Inputs of zero in round 1: nobody has a gradient, and the usual norm is set by the round after it."""
+    federation = changed(num_byzantine=0, rounds=20)
+    population, draws = population_of(federation, 3), Draws.sample(federation, 6, np.float64)
+    draws.inputs[0] = 0
+    masks = Masks(num_shared=13, coordination="common", download="never")
+    arm = Arm(masks=masks, rule=rule)
+    (oracle,) = train_readable(population, federation, [arm], draws, np.float64)
+    (one,) = ENGINES["compiled"](population, federation, [arm], draws)
+    assert (oracle.global_model != 0).all()
+    assert_equal(one, oracle, arm)
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_round_whose_uploads_are_all_refused_leaves_the_model(name):
     federation = changed(

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from prism_fcp.errors import SettingError
 from prism_fcp.lab.typed import choice
-from prism_fcp.train.aggregate import RULES, bucketing, centred_clipping, geometric_median, nearest_mixing
+from prism_fcp.train.aggregate import (
+    RULES,
+    bucketing,
+    centred_clipping,
+    clipped_median,
+    geometric_median,
+    nearest_mixing,
+    table,
+)
 from prism_fcp.types import Choice, Uploads
 
 seeds = st.integers(0, 2**32 - 1)
@@ -52,6 +60,18 @@ def test_no_point_has_a_smaller_sum_of_masked_distances(seed, n, density):
     for size in (1e-2, 1e-1, 1.0):
         for other in model + size * rng.standard_normal((20, 6)):
             assert found <= spread_sum(other, rows, sent) * (1 + 1e-6)
+
+
+def test_those_who_agree_on_other_coordinates_do_not_end_the_search():
+    """Five of nine agree on the first two coordinates; the other four send the last two: a square's corner pulled out.
+
+    Of (0, 0), (5, 5), (9, 2), (1, 7) the geometric median is (61/13, 61/13), see above; each coordinate's is (3, 3.5).
+    """
+    rows, sent = np.zeros((9, 4)), np.zeros((9, 4), bool)
+    rows[5:, 2:] = [[0, 0], [5, 5], [9, 2], [1, 7]]
+    sent[:5, :2] = sent[5:, 2:] = True
+    _, model, _ = play(geometric_median(steps=1000), rows, sent)
+    np.testing.assert_allclose(model, [0, 0, 61 / 13, 61 / 13], atol=1e-4)
 
 
 @given(seed=seeds, n=st.integers(5, 15), far=st.sampled_from([1.0, 1e3, 1e12]))
@@ -120,6 +140,17 @@ def test_centred_clipping_remembers_by_hand():
     np.testing.assert_allclose(model, [1.5 + 1.05, 0])
     np.testing.assert_allclose(state.momentum, [1.55, 2.0])
     assert state.usual == pytest.approx(1.05)
+
+
+@pytest.mark.parametrize(
+    "rule", [clipped_median(), centred_clipping(), table(vote="round", clip=2.0)], ids=lambda rule: rule.name
+)
+def test_a_first_round_in_which_nothing_changes_does_not_hold_the_model_for_good(rule):
+    """All five send the model they have, then move on by 1 each round: the model goes with them."""
+    state, model, _ = play(rule, np.zeros((5, 3)))
+    for _ in range(20):
+        state, model, _ = play(rule, np.tile(model + 1, (5, 1)), previous=model, state=state)
+    assert (model >= 19).all()
 
 
 def test_nearest_mixing_by_hand():

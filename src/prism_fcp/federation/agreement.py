@@ -24,7 +24,7 @@ from prism_fcp.exchange.document import DEFAULT_FILTER
 from prism_fcp.lab import checks
 from prism_fcp.lab.typed import build, check_keys, convert, plain
 from prism_fcp.train.aggregate import RULES
-from prism_fcp.train.protocol import PROTOCOLS, Known, Protocol, protocol
+from prism_fcp.train.protocol import PROTOCOLS, Known, Protocol, overridden, protocol
 from prism_fcp.train.settings import Arm, Coordination, Download, Federation, Masks
 from prism_fcp.types import Choice, Layer
 
@@ -190,7 +190,8 @@ class Agreement:
         arm = replace(arm, masks=replace(arm.masks, **own), **own_arm)
         arm.masks.check(dimension)
         arm.rule.build(RULES, "rule").check(self.participants)
-        return Terms(arm, told.scoring_model or chosen.scoring_model, chosen.why, federation)
+        why = overridden(chosen.why, [*own, *own_arm, *(["scoring_model"] if told.scoring_model else [])])
+        return Terms(arm, told.scoring_model or chosen.scoring_model, why, federation)
 
     def federation(self, dimension: int) -> Federation:
         """Return the settings a simulation of the same training would have; nobody is known to attack."""

@@ -154,7 +154,8 @@ def _clip(factor, rows, previous, a, n, usual, norms):
             total += change * change
         norms[i] = np.sqrt(total)
     now = np.median(norms[:n])
-    usual[a] = now if np.isnan(usual[a]) else usual[a] * (1 + codes.CLIP_RATE * np.sign(now - usual[a]))
+    known = usual[a] > 0  # neither NaN, before the first round, nor 0, which no factor would ever lift
+    usual[a] = usual[a] * (1 + codes.CLIP_RATE * np.sign(now - usual[a])) if known else now
     for i in range(n):
         if norms[i] > factor * usual[a]:
             shrink = np.float32(factor * usual[a] / norms[i])

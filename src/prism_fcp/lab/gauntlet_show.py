@@ -25,7 +25,8 @@ def tell(chosen: Sequence[Cell], rows: Sequence[Summary], out: Console) -> None:
     for regime in dict.fromkeys(cell.regime for cell in chosen):
         own = [row for row in rows if row.regime == regime]
         first = next(cell for cell in chosen if cell.regime == regime)
-        out.print(f"{regime}: mean width over floor, {own[0].trials} trials, {own[0].rounds} rounds", style="bold")
+        trials = "1 trial" if own[0].trials == 1 else f"{own[0].trials} trials"
+        out.print(f"{regime}: mean width over floor, {trials}, {own[0].rounds} rounds", style="bold")
         attacks = list(dict.fromkeys(row.attack for row in own))
         by = {(row.attack, row.protocol): row for row in own}
         columns = []

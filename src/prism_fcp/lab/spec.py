@@ -253,11 +253,13 @@ def _method(
         try:
             if "protocol" in table:
                 name = convert(table["protocol"], str, f"{where}: protocol")
+                told |= {key: getattr(masks, key) for key in ("coordination", "download") if key in table}
+                if "scoring_model" in table:
+                    told["scoring_model"] = convert(table["scoring_model"], ScoringModel, f"{where}: scoring_model")
                 chosen = Method.of(name, population, federation, masks, overrides=told)
-                travel = {key: getattr(masks, key) for key in ("coordination", "download") if key in table}
                 made = chosen.arm or Arm(masks=masks)  # a protocol always has one
                 whole = choice(plain(made.rule), RULES, "rule", f"{where}: rule")  # every default written out
-                arm, why = replace(made, masks=replace(made.masks, **travel), rule=whole), chosen.why
+                arm, why = replace(made, rule=whole), chosen.why
                 scores_with = chosen.scoring_model
             else:
                 arm = Arm(masks=masks, **told)

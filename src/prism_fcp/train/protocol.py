@@ -7,7 +7,7 @@ The evidence is in docs/protocol.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -33,6 +33,8 @@ class Known:
     step_size: float
     participation: float  # share of the clients in a round
     input_variance: float = 1.0  # of an input's entry, about its mean; 1 for standardised data
+    local_steps: int = 1  # a client's, between two downloads
+    momentum: float = 0.0  # of these: each counts 1 / (1 - momentum) times in the end
     samples: int | None = None  # a client's own; None: new ones every round
     idle_learning: bool = True
     layers: tuple[int, ...] = ()
@@ -64,8 +66,10 @@ class Known:
         return cls(
             num_shared=masks.num_shared,
             dimension=federation.dimension,
-            rounds=federation.rounds * federation.local_steps,
-            step_size=federation.step_size / (1 - federation.momentum),
+            rounds=federation.rounds,
+            step_size=federation.step_size,
+            local_steps=federation.local_steps,
+            momentum=federation.momentum,
             participation=federation.num_participants / federation.num_clients,
             input_variance=input_variance,
             samples=samples,
@@ -78,7 +82,18 @@ class Known:
     @property
     def learning(self) -> float:
         """Return how far a client comes alone: exp(-learning) of its first error is left in a direction of variance."""
-        return self.rounds * (1 if self.idle_learning else self.participation) * self.step_size * self.input_variance
+        taking_part = 1 if self.idle_learning else self.participation
+        steps = self.rounds * self.local_steps * taking_part
+        return steps * self.step_size / (1 - self.momentum) * self.input_variance
+
+    @property
+    def learning_told(self) -> str:
+        """Return `learning` in words: what was multiplied, and what it comes to."""
+        factors = ["rounds"]
+        factors += ["participation"] if not self.idle_learning else []
+        factors += ["local steps"] if self.local_steps != 1 else []
+        factors += ["step size / (1 - momentum)" if self.momentum else "step size", "input variance"]
+        return f"{' x '.join(factors)} = {self.learning:.3g}"
 
     @property
     def overfits(self) -> bool:
@@ -164,12 +179,22 @@ def default(known: Known) -> Protocol:
             why="follow: columns of a table go together; where inputs vary little a client alone does not arrive; "
             "scored with clients' own models, which suit them if they are unlike and lose little if they are not",
         )
-    told = f"rounds x step size x input variance = {known.learning:.3g}"
+    told = known.learning_told
     if known.learning < ENOUGH_LEARNING:
         return following._replace(why=f"follow: {told} is below {ENOUGH_LEARNING:g}; a client alone does not arrive")
     return stay(known)._replace(
         why=f"stay: {told} reaches {ENOUGH_LEARNING:g} and samples suffice; nothing downloaded, nothing echoed"
     )
+
+
+def overridden(why: str, names: Iterable[str]) -> str:
+    """Return why a protocol was taken, with the settings that somebody chose otherwise: of these it says nothing true.
+
+    >>> overridden("stay: nothing downloaded", ["download"])
+    'stay: nothing downloaded; as set by hand: download'
+    """
+    own = ", ".join(names)
+    return f"{why}; as set by hand: {own}" if own else why
 
 
 def _masks(known: Known, download: Literal["never", "previous", "full"]) -> Masks:

@@ -56,7 +56,7 @@ def centred_clipping(factor: float = 1.0, momentum: float = 0.9, steps: int = 1)
             length = np.sqrt(np.bincount(owner, np.square(away), len(uploads)))
             if number == 0:
                 now = float(np.median(length))
-                usual = now if usual is None else usual * (1 + CLIP_RATE * float(np.sign(now - usual)))
+                usual = usual * (1 + CLIP_RATE * float(np.sign(now - usual))) if usual else now
             limit = factor * (usual or 0.0)
             shrink = np.where(length > limit, limit / np.where(length > 0, length, 1), 1)[owner]
             places = np.where(shrink < 1, centre[where] + shrink * away, values)

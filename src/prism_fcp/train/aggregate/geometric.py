@@ -40,11 +40,14 @@ def weiszfeld(
     rows: NDArray[np.float64], sent: BoolArray, point: NDArray[np.float64], steps: int, smoothing: float
 ) -> NDArray[np.float64]:
     """Return the point after so many of Weiszfeld's steps; where nobody sent anything it stays."""
+    whole = bool((sent == sent[0]).all())
     for _ in range(steps):
         distance = np.sqrt(np.square(np.where(sent, rows - point, 0)).sum(axis=1))
         least = smoothing * float(np.median(distance))
-        if not least > 0:  # half the uploads lie here: no sum of distances is less
-            break
+        if not least > 0:  # half the uploads lie here
+            if whole or not distance.any():
+                break  # no sum of distances is less
+            least = smoothing * float(np.median(distance[distance > 0]))  # in coordinates that they sent
         weight = sent * (least / np.maximum(distance, least))[:, None]
         total = weight.sum(axis=0)
         moved = (weight * np.where(sent, rows - point, 0)).sum(axis=0) / np.where(total > 0, total, 1)

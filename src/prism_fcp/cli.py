@@ -307,6 +307,8 @@ def _interrupted(interrupt: KeyboardInterrupt, command: list[str]) -> str:
     again = "run the same command again to continue"
     if hasattr(interrupt, "finished"):
         return f"interrupted; {interrupt}{f', kept in {folder}' if folder else ''}; {again}"
+    if command[:1] == ["federate"]:
+        return f"interrupted; closed rounds are kept, {again}"
     return f"interrupted; finished trials are kept, {again}" if command[:1] != ["plan"] else "interrupted"
 
 

@@ -26,9 +26,9 @@ SCHEMA: Final = 1
 ELSEWHERE: Final = "choose another folder with --out"  # the remedy where a file cannot be written
 
 
-def write_bytes(path: Path, payload: bytes, remedy: str = ELSEWHERE) -> None:
-    """Put a whole file in its place, or leave what was there."""
-    with replacing(path, remedy) as file:
+def write_bytes(path: Path, payload: bytes, remedy: str = ELSEWHERE, *, private: bool = False) -> None:
+    """Put a whole file in its place, or leave what was there; a `private` one is for its owner alone."""
+    with replacing(path, remedy, private=private) as file:
         file.write(payload)
 
 
@@ -155,7 +155,7 @@ def reading(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def replacing(path: Path, remedy: str = ELSEWHERE) -> Iterator[BinaryIO]:
+def replacing(path: Path, remedy: str = ELSEWHERE, *, private: bool = False) -> Iterator[BinaryIO]:
     """Open a new file beside `path`; it takes the place of `path` when the block ends well, and is removed else."""
     temporary: str | None = None
     try:
@@ -165,7 +165,7 @@ def replacing(path: Path, remedy: str = ELSEWHERE) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, 0o600 if private else 0o666 & ~_umask())
         os.replace(temporary, path)
         temporary = None
     except OSError as error:

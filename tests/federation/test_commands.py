@@ -15,7 +15,10 @@ import pytest
 pytest.importorskip("flwr")
 
 from prism_fcp.cli import main  # noqa: E402
+from prism_fcp.errors import SettingError  # noqa: E402
+from prism_fcp.federation.conduct import forget  # noqa: E402
 from prism_fcp.federation.project import FOLDER  # noqa: E402
+from tests.federation.deploy.real import change, sign  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +47,6 @@ def told(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> tupl
     assert main(["federate", *arguments]) == code
     out = capsys.readouterr()
     return out.out, out.err
-
-
-def change(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
 
 
 def test_a_new_project_runs_and_is_shown(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +91,10 @@ def test_errors_are_one_line_and_exit_2(project: Path, tmp_path: Path, capsys: p
         wrong("no run was begun here; begin one: prism-fcp federate run, or local", action, str(project))
     wrong("is there already and not empty", "init", str(project))
     wrong("--client and --sites", "init", nowhere, "--sites", "3", "--client", "a")
-    wrong("1 names", "init", nowhere, "--sites", "1")
+    wrong("1 named; must be 2 to", "init", nowhere, "--sites", "1")
+    wrong("'a' stands twice", "init", nowhere, "--client", "a", "--client", "a")
+    wrong("rounds=0; must be at least 1", "init", nowhere, "--rounds", "0")
+    assert not Path(nowhere).exists()
     wrong("--sites 9; must lie in 1..4", "local", str(project), "--sites", "9")
     change(project / "pyproject.toml", 'clientapp = "trial.client_app:app"', 'clientapp = "trial.nothing:app"')
     wrong("no module 'trial.nothing', which clientapp names", "run", str(project))
@@ -135,6 +135,63 @@ def test_a_broken_row_stays_at_its_site(
     assert not any("Jane" in one.read_text(errors="replace") for one in run.iterdir() if one.is_file())
 
 
+def test_sites_sign_and_one_with_another_s_key_is_turned_away(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sign(project)
+    (project / "keys" / "west.pem").write_bytes((project / "keys" / "east.pem").read_bytes())
+    out, _ = told(capsys, 0, "run", str(project))
+    (line,) = [line for line in out.splitlines() if line.startswith("a node was turned away: ")]
+    assert "hello of 'west': " in line
+    body = json.loads((project / "runs" / "trial" / "federation.json").read_text())
+    assert set(body["kept"]) == {"north", "east", "south"} and len(body["turned_away"]) == 1
+    # Signatures cannot be asked for where nobody's key is known.
+    change(project / "pyproject.toml", 'trust = "trust"', 'trust = ""')
+    _, err = told(capsys, 2, "run", str(project), "--fresh")
+    assert "signed = true, but no trust folder is given" in err
+
+
+def test_begun_anew_nothing_of_the_last_run_stays(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, 0, "run", str(project))
+    forget(project / "runs" / "trial")
+    assert {path.name for path in (project / "runs" / "trial").iterdir()} == {".lock", "run.json"}
+
+
+def test_an_app_that_finds_no_project_says_how_to_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flwr.app import Context, RecordDict
+    from flwr.clientapp import ClientApp
+
+    from prism_fcp.federation import server_app
+    from prism_fcp.federation.grid import InProcessGrid
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(FOLDER, raising=False)
+    with pytest.raises(SettingError, match="say where the project lies on this machine: flwr run"):
+        server_app()(InProcessGrid(ClientApp(), [], {}), Context(1, 0, {}, RecordDict(), {}))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_in_a_folder_of_its_own_is_shown_and_resumed(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = str(tmp_path / "else where")
+    out, _ = told(capsys, 0, "run", str(project), "--folder", elsewhere, "--json")
+    body = json.loads(out)
+    for action in ("show", "resume"):
+        out, _ = told(capsys, 0, action, str(project), "--folder", elsewhere, "--json")
+        assert json.loads(out) == body
+    assert not (project / "runs").exists()
+    (tmp_path / "else where" / "federation.json").unlink()
+    out, _ = told(capsys, 0, "show", str(project), "--folder", elsewhere)
+    assert f"prism-fcp federate resume {project} --folder '{elsewhere}'" in out
+
+
+def test_what_a_client_learned_alone_is_for_its_owner_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, 0, "run", str(project))
+    private = [*(project / "state").iterdir(), project / "runs" / "trial" / "checkpoint.npz"]
+    assert len(private) == 5 and {path.stat().st_mode & 0o777 for path in private} == {0o600}
+
+
 HOOKED = """
 import os, signal, sys
 from prism_fcp.cli import main
@@ -162,8 +219,9 @@ def test_ctrl_c_leaves_a_run_that_is_resumed_to_the_same_end(project: Path, caps
     done = interrupted(project)
     assert done.returncode == 130 and not done.stdout and "stopped after round 2" in done.stderr
     assert "Traceback" not in done.stderr
+    assert "interrupted; closed rounds are kept, run the same command again to continue" in done.stderr
     out, _ = told(capsys, 0, "show", str(project))
-    assert "stopped after round 2 of 3; go on with: prism-fcp federate resume" in out
+    assert f"after round 2 of 3; if it is not running, go on with: prism-fcp federate resume {project}" in out
     secret = (project / "runs" / "trial" / "secret.key").read_bytes()
     assert (project / "runs" / "trial" / "secret.key").stat().st_mode & 0o077 == 0
     out, err = told(capsys, 0, "resume", str(project), "--json")

@@ -155,6 +155,16 @@ def test_most_clients_decide_the_model_s_stretches() -> None:
     assert set(made.begin()) == {0, 2, 3, 4}
 
 
+def test_half_of_the_clients_do_not_decide_how_large_the_model_is() -> None:
+    made = coordinator()
+    for name in NAMES:
+        huge = {"layers": [["one", 2**31 - 1]]} if name in NAMES[:3] else {}
+        made.join(made.read_hello(pack_document(body(name, **huge)), "n"))
+    with pytest.raises(DataError, match="of 6 clients at most 3 have the same model; .* 8, 2,147,483,647"):
+        made.prepare()
+    assert not len(made.model)
+
+
 def test_a_liar_s_count_of_rows_does_not_move_the_terms() -> None:
     made = coordinator()
     for name in NAMES:

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+import httpx  # noqa: E402
 from flwr.app import Error, Message, RecordDict  # noqa: E402
 
 from prism_fcp.federation.agreement import Patience  # noqa: E402
@@ -158,6 +159,25 @@ def test_a_node_that_goes_and_comes_back(tmp_path: Path) -> None:
     assert 0 < coast["answers"] < 9 and 0 < south["answers"] < 9
 
 
+def test_a_refused_node_that_goes_and_comes_again_is_no_new_one(tmp_path: Path) -> None:
+    asked = list[int]()
+
+    class Blinking(Coming):
+        """Node 6 is there at every other look, and answers no hello: each one costs everybody a deadline."""
+
+        away = {6: range(1, 10**9, 2)}  # noqa: RUF012
+
+        def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+            kept = list(messages)
+            hellos = [one for one in kept if one.metadata.message_type == "query.hello"]
+            asked.extend(one.metadata.dst_node_id for one in hellos)
+            return super().send_and_receive([one for one in kept if one.metadata.dst_node_id != 6], timeout=timeout)
+
+    told = play(agreed(), tmp_path, grid=Blinking)
+    assert told["rounds"] == 9 and told["turned_away"] == ["no answer within 0.2 s"]
+    assert asked.count(6) <= 3  # of the five times it was seen to come
+
+
 def test_with_too_few_nodes_a_round_waits_and_the_run_stops_where_it_goes_on(tmp_path: Path) -> None:
     class Gone(Coming):
         away = dict.fromkeys((1, 2, 3, 4), range(4, 10**9))  # noqa: RUF012
@@ -212,3 +232,39 @@ def test_the_waiting_grid_returns_what_comes_in_time() -> None:
     assert len(replies) == 3 and slow.looks == 5
     late = WaitingGrid(Slow(app, [{}], {}))
     assert list(late.send_and_receive([Message(RecordDict(), 1, "train")], timeout=0.0)) == []
+
+
+def test_a_reply_that_flower_cannot_put_together_is_its_senders_fault_alone(tmp_path: Path) -> None:
+    class Broken(InProcessGrid):
+        """A reply of node 3 raises, and, as in Flower, what was fetched with it is lost."""
+
+        complete = False
+
+        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+            found = list(super().pull_messages(message_ids))
+            if any(one.metadata.src_node_id == 3 and one.metadata.message_type == "train" for one in found):
+                raise KeyError("an object of another type")
+            return found
+
+    class Waiting(WaitingGrid):
+        def __init__(self, *told: Any) -> None:
+            super().__init__(Broken(*told))
+
+    told = play(agreed(patience=Patience(wait=0.0, deadline=0.3, offences=2, aside=2)), tmp_path, grid=Waiting)  # type: ignore[arg-type]
+    south = told["roster"][2]
+    assert told["rounds"] == 9 and south["answers"] == 0 and south["times_aside"] >= 1
+    assert any("its reply cannot be put together (KeyError)" in one for one in south["reasons"])
+    # The others lost the round in which it first happened, and no other.
+    assert [row["silent"] for place, row in enumerate(told["roster"]) if place != 2] == [1] * 5
+    assert [row["refused"] for row in told["roster"]] == [0] * 6
+
+
+def test_a_superlink_that_is_gone_is_no_reply() -> None:
+    class Gone(InProcessGrid):
+        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+            raise httpx.ConnectError("refused")
+
+    from flwr.clientapp import ClientApp
+
+    with pytest.raises(httpx.ConnectError):
+        WaitingGrid(Gone(ClientApp(), [{}], {})).send_and_receive([Message(RecordDict(), 1, "train")], timeout=1.0)

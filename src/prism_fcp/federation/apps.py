@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from prism_fcp.calibrate.signing import Signer
 from prism_fcp.calibrate.trust import Trust
-from prism_fcp.errors import DataError, PrismError
+from prism_fcp.errors import DataError, PrismError, SettingError
 from prism_fcp.federation.agreement import Agreement
 from prism_fcp.federation.client import ClientWork, MakeSite
 from prism_fcp.federation.conduct import Conductor, Start
@@ -97,7 +97,13 @@ def server_app(
         home = folder_of(context)
         agreed = agreement
         if not isinstance(agreed, Agreement):
-            agreed = Agreement.load(home / (told.get("federation") or agreed or AGREEMENT))
+            path = home / (told.get("federation") or agreed or AGREEMENT)
+            if not path.exists():
+                raise SettingError(
+                    f"{path.absolute()}: no such file; say where the project lies on this machine: "
+                    "flwr run ... --run-config 'project=\"/srv/hospitals\"'"
+                )
+            agreed = Agreement.load(path)
         place = home / (told.get("folder") or folder or Path("runs") / agreed.name)
         trust = Trust.load(home / told["trust"]) if "trust" in told else None
         Conductor(agreed, place, start=start, hooks=hooks, trust=trust).run(WaitingGrid(grid))

@@ -33,9 +33,10 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], style: dict[str, A
         )
         if project:
             parser.add_argument("project", nargs="?", type=Path, default=Path(), metavar="DIR", help=_PROJECT)
-        parser.add_argument(
-            "--json", nargs="?", const="-", metavar="FILE", help="as JSON (to FILE, or standard output)"
-        )
+            parser.add_argument(
+                "--folder", type=Path, metavar="RUN", help="where the run's files lie (default: runs/NAME)"
+            )
+        parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help=_JSON)
         return parser
 
     init = action("init", "write a new project that runs at once", "prism-fcp federate init hospitals --sites 4", False)
@@ -60,5 +61,4 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], style: dict[str, A
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--folder", type=Path, metavar="RUN", help="where the run's files go (default: runs/NAME)")
     parser.add_argument("--fresh", action="store_true", help="forget the run that is there and begin anew")

@@ -43,7 +43,7 @@ def save(path: Path, coordinator: Coordinator, clients: Mapping[str, store.State
     for place, state in enumerate((clients or {}).values()):
         arrays[f"client-{place}"] = np.frombuffer(store.pack(state), np.uint8)
     whole = {"head": np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays}
-    io.write_bytes(path, pack_arrays(whole), "free some space, or give another folder")
+    io.write_bytes(path, pack_arrays(whole), "free some space, or give another folder", private=True)
 
 
 def restore(path: Path, coordinator: Coordinator) -> dict[str, store.State]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import Namespace
 from importlib import import_module
@@ -45,7 +46,7 @@ def init(options: Namespace) -> int:
     told = [str(path.relative_to(made.folder)) for path in made.files]
     text = (
         f"{made.folder}: {', '.join(sorted({path.split(os.sep)[0] for path in told}))}\n"
-        f"next: prism-fcp federate run {options.project}"
+        f"next: prism-fcp federate run {shlex.quote(str(options.project))}"
     )
     say(options, text, {"folder": str(made.folder), "package": made.package, "files": told})
     return 0
@@ -59,7 +60,7 @@ def run(options: Namespace) -> int:
     _note(folder, {"how": "run", "project": str(project)}, options.fresh)
     server, client = _apps(project)
     nodes = [{"client": name, "site": str(project / SITES / f"{name}.toml")} for name in agreement.clients]
-    config: dict[str, bool | float | int | str] = {"project": str(project), "folder": str(folder)}
+    config = _config(project) | {"project": str(project), "folder": str(folder)}
     watcher = Watcher()
     try:
         with listening(watcher):
@@ -114,7 +115,8 @@ def show(options: Namespace) -> int:
     if not (folder / checkpoint.FILE).exists():
         raise SettingError(f"{folder}: no run was begun here; begin one: prism-fcp federate run, or local")
     head = checkpoint.head(folder / checkpoint.FILE)
-    text = standing(agreement.name, head["round"], agreement.training.rounds, head["roster"], folder)
+    again = "".join(f" {shlex.quote(str(word))}" for word in _words(options))
+    text = standing(agreement.name, head["round"], agreement.training.rounds, head["roster"], folder, again)
     say(options, text, {"name": agreement.name, "round": head["round"], "roster": head["roster"]})
     return 0
 
@@ -130,12 +132,20 @@ def federate(options: Namespace) -> int:
 def _opened(options: Namespace) -> tuple[Path, Agreement, Path]:
     """Return the project's folder, its agreement, and the run's folder."""
     project = options.project.absolute()
-    path = project / AGREEMENT
-    if not path.exists():
-        raise SettingError(f"{path}: no such file; make a project: prism-fcp federate init {options.project}")
-    agreement = Agreement.load(path)
-    folder = getattr(options, "folder", None)
-    return project, agreement, folder.absolute() if folder else project / "runs" / agreement.name
+    if not (project / AGREEMENT).exists():
+        raise SettingError(
+            f"{project / AGREEMENT}: no such file; make a project: prism-fcp federate init "
+            f"{shlex.quote(str(options.project))}"
+        )
+    told = _config(project)
+    agreement = Agreement.load(project / (told.get("federation") or AGREEMENT))
+    folder = options.folder.absolute() if options.folder else project / (told.get("folder") or f"runs/{agreement.name}")
+    return project, agreement, folder
+
+
+def _words(options: Namespace) -> list[object]:
+    """Return what names the same run on another command line."""
+    return [options.project, *(["--folder", options.folder] if options.folder else [])]
 
 
 def _finished(folder: Path, agreement: Agreement, fresh: bool) -> bool:
@@ -162,10 +172,25 @@ def _told(options: Namespace, folder: Path) -> int:
     return 0
 
 
+def _app(project: Path) -> dict[str, Any]:
+    """Return what the project's pyproject.toml says of its Flower app."""
+    path = project / "pyproject.toml"
+    table: Any = io.read_toml(path) if path.exists() else {}
+    for key in ("tool", "flwr", "app"):
+        table = table.get(key, {})
+        if not isinstance(table, dict):
+            raise SettingError(f"{path}: {key} in [tool.flwr.app] is no table")
+    return dict(table)
+
+
+def _config(project: Path) -> dict[str, Any]:
+    """Return the run config that Flower would start the app with."""
+    return dict(_app(project).get("config", {}))
+
+
 def _apps(project: Path) -> tuple[ServerApp, ClientApp]:
     """Return the two apps that the project's pyproject.toml names."""
-    document = io.read_toml(project / "pyproject.toml")
-    told = document.get("tool", {}).get("flwr", {}).get("app", {}).get("components", {})
+    told = _app(project).get("components", {})
     os.environ[FOLDER] = str(project)
     sys.path.insert(0, str(project))
     found: list[Any] = []

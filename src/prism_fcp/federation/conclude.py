@@ -157,7 +157,7 @@ def conclude(
         "bytes_up": sum(entry.bytes_up for entry in coordinator.roster.entries),
         "bytes_down": sum(entry.bytes_down for entry in coordinator.roster.entries),
         "roster": [{name: row[name] for name in row if name != "node"} for row in coordinator.roster.to_json()],
-        "training_ledger": reasons,
+        "turned_away": strategy.turned_away(), "training_ledger": reasons,
         "levels": [{key: level[key] for key in ("confidence_level", "radius")} for level in body["levels"]],
         "kept": [row["client"] for row in body["clients"] if row["status"] != "left out"],
         "left_out": {row["client"]: row["reason"] for row in body["clients"] if row["status"] == "left out"},

@@ -138,9 +138,8 @@ def forget(folder: Path) -> None:
         EVENTS,
         RESULT,
         SECRET,
-        "summaries.sqlite",
-        "summaries.sqlite-wal",
-        "summaries.sqlite-shm",
+        *(f"summaries.sqlite{end}" for end in ("", "-wal", "-shm")),
+        *("model.json", "model.npz", "spec.json", "calibration.json", "predictor.json", "page.html"),
     )
     for name in names:
         io.discard(folder / name)

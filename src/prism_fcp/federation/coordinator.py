@@ -120,12 +120,18 @@ class Coordinator:
     def prepare(self) -> dict[int, str]:
         """Settle sizes, units and terms once all are there; return who cannot take part, and why.
 
-        What most clients say of the model's stretches holds, so that no single one decides.
+        What more than half of them say of the model's stretches holds, so that no single one decides.
         """
         if not self._hellos:
             raise DataError("nobody has joined; start the clients, or wait longer: patience.wait")
         out: dict[int, str] = {}
-        usual, _ = Counter(hello.layers for hello in self._hellos.values()).most_common(1)[0]
+        usual, count = Counter(hello.layers for hello in self._hellos.values()).most_common(1)[0]
+        if 2 * count <= len(self._hellos):
+            sizes = sorted({hello.layers[-1].stop for hello in self._hellos.values()})
+            raise DataError(
+                f"of {counted(len(self._hellos), 'client')} at most {count} have the same model; more than half must "
+                f"(parameters: {', '.join(f'{size:,}' for size in sizes[:5])}): do all have the same columns?"
+            )
         for client, hello in self._hellos.items():
             if hello.layers != usual:
                 out[client] = f"its model has other stretches ({hello.layers[-1].stop:,} parameters) than most clients'"

@@ -6,19 +6,23 @@ tests, for drills, and for federations that fit one machine.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import count
 from typing import Any, Final
 
+import httpx
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
+_LOG: Final = logging.getLogger("prism_fcp")
 FIRST_PAUSE: Final = 0.02  # seconds between looks for replies
 LONGEST_PAUSE: Final = 1.0
+_UNUSABLE: Final = 4  # Flower's code for a reply that is not to be had
 
 
 class InProcessGrid(Grid):
@@ -83,11 +87,15 @@ class InProcessGrid(Grid):
 
 
 class WaitingGrid(Grid):
-    """Another grid whose replies are looked for often at first and rarely later, not every three seconds."""
+    """Another grid whose replies are looked for often at first and rarely later, not every three seconds.
+
+    Flower puts a reply together from what a site stored for it. One that cannot be put together raises, and takes the
+    replies fetched with it along; from the first such on each is fetched by itself, and the bad one stands as an error.
+    """
 
     def __init__(self, grid: Grid) -> None:
         """Take the grid of a run."""
-        self._grid = grid
+        self._grid, self._singly = grid, False
         self.complete = bool(getattr(grid, "complete", False))
 
     def set_run(self, run: Run) -> None:
@@ -119,12 +127,14 @@ class WaitingGrid(Grid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages and return the replies that come in time."""
-        waiting = {name for name in self.push_messages(messages) if name}  # None: it could not be sent
+        asked = list(messages)
+        sent = {name: message for name, message in zip(self.push_messages(asked), asked, strict=False) if name}
+        waiting = set(sent)  # without those that could not be sent: they have no name
         until = time.monotonic() + (timeout if timeout is not None else float("inf"))
         replies: list[Message] = []
         pause = FIRST_PAUSE
         while waiting:
-            came = list(self.pull_messages(waiting))
+            came = self._pulled(waiting, sent)
             replies += came
             waiting -= {reply.metadata.reply_to_message_id for reply in came}
             left = until - time.monotonic()
@@ -133,3 +143,24 @@ class WaitingGrid(Grid):
             pause = FIRST_PAUSE if came else min(1.5 * pause, LONGEST_PAUSE)
             time.sleep(min(pause, left))
         return replies
+
+    def _pulled(self, names: Collection[str], sent: Mapping[str, Message]) -> list[Message]:
+        """Return what has come."""
+        if not self._singly:
+            try:
+                return list(self.pull_messages(names))
+            except (httpx.HTTPError, OSError):  # the way to the SuperLink, and no reply's fault
+                raise
+            except Exception as error:
+                _LOG.warning("a reply cannot be put together (%s); each is fetched alone now", type(error).__name__)
+                self._singly = True
+        return [reply for name in names for reply in self._alone(name, sent[name])]
+
+    def _alone(self, name: str, message: Message) -> list[Message]:
+        try:
+            return list(self.pull_messages([name]))
+        except (httpx.HTTPError, OSError):
+            raise
+        except Exception as error:  # its text may be of a client's making: the kind says enough
+            told = Error(code=_UNUSABLE, reason=f"its reply cannot be put together ({type(error).__name__})")
+            return [Message(told, reply_to=message)]

@@ -39,7 +39,8 @@ def name_of(context: Context) -> str:
         return str(told["client"])
     if "partition-id" not in told:
         raise SettingError("the node config names no client; start the SuperNode with --node-config 'client=...'")
-    place, clients = int(str(told["partition-id"])), Agreement.load(folder_of(context) / AGREEMENT).clients
+    named = str(context.run_config.get("federation") or AGREEMENT)
+    place, clients = int(str(told["partition-id"])), Agreement.load(folder_of(context) / named).clients
     if not 0 <= place < len(clients):
         raise SettingError(
             f"the simulation has a node {place + 1}, and the federation {len(clients)} clients: set "

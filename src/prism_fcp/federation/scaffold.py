@@ -74,8 +74,9 @@ _SITE: Final = Template("""\
 # What $client alone knows. This file stays at the site; its paths are taken from its own folder.
 data = $data # CSV, TSV, Parquet or npz
 state = "../state" # what the client remembers between rounds
-# key = "../keys/site.key" # signs its summary; made by: prism-fcp keygen
-# attack = "sign_flip" # a drill: play an attacker, and see whether the audit page names it
+# key = $key # signs its summary; made by: prism-fcp keygen $client -o keys/$client.pem
+# score_attack = "efficiency" # a drill: play an attacker, whom the audit page should name
+# attack = "sign_flip" # a drill in training: the rule should withstand it; no page need name it
 """)
 _SERVER: Final = '''\
 """The server's half: rounds, calibration, predictor, audit page, as federation.toml says."""
@@ -113,10 +114,14 @@ def scaffold(
     seed: int = 1,
 ) -> Scaffold:
     """Write a project into a new or empty folder; `write_data(folder, clients, seed)` writes the example tables."""
-    if len(set(clients)) != len(clients) or not 2 <= len(clients) <= MOST:
-        raise SettingError(f"clients: {len(clients)} names, some perhaps twice; must be 2 to {MOST} different ones")
+    if not 2 <= len(clients) <= MOST:
+        raise SettingError(f"clients: {len(clients)} named; must be 2 to {MOST}")
     for client in clients:
         check_name(client)
+        if clients.count(client) > 1:
+            raise SettingError(f"clients: {client!r} stands twice; name every client once")
+    if rounds < 1:
+        raise SettingError(f"rounds={rounds}; must be at least 1")
     if folder.exists() and (not folder.is_dir() or io.listing(folder)):
         raise OutputError(f"{folder} is there already and not empty; choose another folder, nothing is overwritten")
     package = package_name(folder.resolve().name)
@@ -134,7 +139,9 @@ def scaffold(
         f"{package}/server_app.py": _SERVER,
         f"{package}/client_app.py": _CLIENT,
         **{
-            f"sites/{client}.toml": _SITE.substitute(client=client, data=_quoted(f"../data/{client}.csv"))
+            f"sites/{client}.toml": _SITE.substitute(
+                client=client, data=_quoted(f"../data/{client}.csv"), key=_quoted(f"../keys/{client}.pem")
+            )
             for client in clients
         },
     }
@@ -142,15 +149,6 @@ def scaffold(
         io.write_text(folder / place, text, "choose another folder")
     write_data(folder / "data", clients, seed)
     return Scaffold(folder, package, tuple(folder / place for place in texts))
-
-
-def client_names(count: int) -> tuple[str, ...]:
-    """Return so many names: those of the example first.
-
-    >>> client_names(5)
-    ('north', 'east', 'south', 'west', 'site5')
-    """
-    return (*CLIENTS[:count], *(f"site{number}" for number in range(len(CLIENTS) + 1, count + 1)))
 
 
 def package_name(name: str) -> str:

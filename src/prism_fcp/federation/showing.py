@@ -32,6 +32,7 @@ def outcome(told: Mapping[str, Any], folder: Path) -> str:
     lines += [table(head, rows, right=[1, 2, 3]), "", clients(told), ""]
     for name, reason in {**told["training_ledger"], **told["left_out"], **told["refused"]}.items():
         lines.append(reason if reason.startswith(("client", name)) else f"{name}: {reason}")
+    lines += [f"a node was turned away: {reason}" for reason in told.get("turned_away", ())]
     lines.append(f"written: {folder}: model, calibration.json, predictor.json, page.html, federation.json")
     return "\n".join(lines)
 
@@ -54,8 +55,10 @@ def clients(told: Mapping[str, Any]) -> str:
     return table(head, rows, right=[1, 2, 3, 4, 7])
 
 
-def standing(name: str, round_number: int, rounds: int, roster: list[Mapping[str, Any]], folder: Path) -> str:
-    """Return a run that is not finished in words."""
+def standing(
+    name: str, round_number: int, rounds: int, roster: list[Mapping[str, Any]], folder: Path, words: str = ""
+) -> str:
+    """Return a run that is not finished in words; `words` name it on a command line."""
     rows = [
         (entry["client"], f"{entry['answers']:,}", f"{entry['refused']:,}", f"{entry['silent']:,}",
          (entry["reasons"] or [""])[-1])
@@ -64,7 +67,8 @@ def standing(name: str, round_number: int, rounds: int, roster: list[Mapping[str
     head = ("client", "answers", "refused", "silent", "last trouble")
     return "\n".join(
         [
-            f"{name}: stopped after round {round_number} of {rounds}; go on with: prism-fcp federate resume",
+            f"{name}: after round {round_number} of {rounds}; if it is not running, go on with: "
+            f"prism-fcp federate resume{words}",
             "",
             table(head, rows, right=[1, 2, 3]),
             f"in {folder}",

@@ -81,8 +81,9 @@ class FileStore:
         return unpack(io.read_bytes(self.path, MOST_BYTES), str(self.path))
 
     def save(self, state: State) -> None:
-        """Replace the file."""
-        io.write_bytes(self.path, pack(state), "give the client another folder: state = ... in its site's file")
+        """Replace the file. Its model has learned from this site's rows alone, so nobody else reads it."""
+        remedy = "give the client another folder: state = ... in its site's file"
+        io.write_bytes(self.path, pack(state), remedy, private=True)
 
 
 def pack(state: State) -> bytes:

@@ -7,7 +7,7 @@ sender is not looked at, for the engine itself answers in place of nodes that do
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -22,6 +22,8 @@ from prism_fcp.federation.payload import AGAIN, MOST_HEADER
 
 ASK_AGAIN: Final = 5  # rounds until a node whose hello was refused is asked again; twice as many each further time
 MOST_DOUBLINGS: Final = 10
+MOST_REASONS: Final = 20
+MOST_GONE: Final = 10_000  # refused nodes remembered that are not there
 
 
 class QuorumError(PrismError):
@@ -79,7 +81,7 @@ class PrismStrategy(Strategy):
             self.coordinator.leave(client)
             self.events.tell("left", client=self.coordinator.name(client))
         now = self.coordinator.round + 1
-        self._refused = {node: told for node, told in self._refused.items() if node in present}
+        self._forget_some(present)
         new = [
             node for node in sorted(present)
             if node not in self.nodes and (again or node not in self._refused or self._refused[node].until <= now)
@@ -128,6 +130,16 @@ class PrismStrategy(Strategy):
         self._refused[node], self._last_refusal = _Refusal(until, times, reason), f"; refused last: {reason}"
         if tell and reason != before.reason:
             self.events.tell("node refused", node=str(node), reason=reason)
+
+    def turned_away(self) -> list[str]:
+        """Return why nodes that nobody could be told to be were refused last, each reason once."""
+        return sorted({told.reason for told in self._refused.values()})[:MOST_REASONS]
+
+    def _forget_some(self, present: Collection[int]) -> None:
+        """Forget refused nodes that are gone, but not the latest: one that goes and comes again is no new one."""
+        gone = [node for node in self._refused if node not in present]
+        for node in gone[: max(0, len(gone) - MOST_GONE)]:
+            del self._refused[node]
 
     def ask(
         self, grid: Grid, kind: str, asked: Mapping[int, bytes], most: int = MOST_HEADER

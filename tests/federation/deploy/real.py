@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from prism_fcp.calibrate.signing import generate
+from prism_fcp.calibrate.trust import Trust
 from prism_fcp.federation.scaffold import scaffold
 from prism_fcp.federation.sites.example import write_example
 
@@ -46,6 +48,23 @@ def project(folder: Path, *, rounds: int, deadline: float = 60.0, quorum: int = 
     text = re.sub(r"deadline = .*", f"deadline = {deadline}\nquorum = {quorum}", text)
     (made.folder / "federation.toml").write_text(text)
     return made.folder
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def sign(project: Path) -> None:
+    """Give every site a key that the project's trust folder knows, and ask for signatures."""
+    (project / "trust").mkdir()
+    for path in sorted((project / "sites").iterdir()):
+        made = generate(project / "keys" / f"{path.stem}.pem", path.stem)
+        Trust.add(project / "trust", path.stem, made.line)
+        change(path, "# key =", "key =")
+    change(project / "federation.toml", "[calibration]", "[calibration]\nsigned = true")
+    change(project / "pyproject.toml", 'trust = ""', 'trust = "trust"')
 
 
 def sites(folder: Path) -> dict[str, Path]:

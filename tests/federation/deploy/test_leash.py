@@ -61,7 +61,7 @@ def family(tmp_path: Path, mark: str, more: str = "") -> Program:
 
 def test_stopping_ends_orphans_in_sessions_of_their_own(tmp_path: Path, mark: str) -> None:
     program = family(tmp_path, mark)
-    assert until(lambda: len(sleepers(mark)) == 2 and "ready" in (tmp_path / "log").read_text())
+    assert until(lambda: len(sleepers(mark)) == 2 and "\nready\n" in (tmp_path / "log").read_text())
     assert set(sleepers(mark)) < set(descendants(program.pid))
     with pytest.raises(DeploymentError, match="still there after 0.1 s"):
         await_release(tmp_path / "hold", 0.1)
@@ -87,6 +87,7 @@ def test_the_exit_status_and_the_last_words_are_the_programs(tmp_path: Path, sta
     program = Program("short", command, tmp_path / "log", dict(os.environ), cwd=tmp_path, hold=tmp_path / "hold")
     assert program.wait(10.0) == status
     assert program.last_words() == "two"
+    assert (tmp_path / "log").read_text().startswith("$ sh -c ")
     assert oct((tmp_path / "log").stat().st_mode)[-3:] == "600"
 
 
@@ -140,3 +141,9 @@ def test_several_are_stopped_together(tmp_path: Path, mark: str) -> None:
     stop_all(programs)
     assert time.monotonic() - began < 0.5 * 6
     assert sleepers(mark) == []
+
+
+def test_a_program_that_wrote_nothing_has_no_last_words(tmp_path: Path) -> None:
+    program = Program("mute", ["true"], tmp_path / "log", dict(os.environ), cwd=tmp_path, hold=tmp_path / "hold")
+    assert program.wait(10.0) == 0 and program.last_words() == "it wrote nothing"
+    assert (tmp_path / "log").read_text() == "$ true\n"

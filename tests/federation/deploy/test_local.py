@@ -1,4 +1,4 @@
-"""A real deployment on this machine: TLS, keys, four sites; its result, and that nothing of it stays."""
+"""A real deployment on this machine: TLS, keys, five sites of which one attacks; its result, and that nothing stays."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from prism_fcp.calibrate.trust import Trust  # noqa: E402
 from prism_fcp.federation import Agreement  # noqa: E402
 from prism_fcp.federation.apps import client_app  # noqa: E402
 from prism_fcp.federation.conduct import Conductor  # noqa: E402
@@ -20,7 +21,7 @@ from prism_fcp.federation.grid import InProcessGrid  # noqa: E402
 from prism_fcp.federation.keys import SecretKeys  # noqa: E402
 from prism_fcp.federation.project import file_site, read_settings  # noqa: E402
 from prism_fcp.federation.store import MemoryStore  # noqa: E402
-from tests.federation.deploy.real import events, is_open, nothing_left, ports  # noqa: E402
+from tests.federation.deploy.real import change, events, is_open, nothing_left, ports, sign  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,17 +36,27 @@ def test_a_deployment_does_what_one_process_does_and_leaves_nothing(tmp_path: Pa
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
     environment = {**kept, "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp")}
     command = [sys.executable, "-m", "prism_fcp", "federate"]
-    for words in (["init", "demo", "--rounds", "2"], ["local", "demo", "--sites", "4"]):
+    project = tmp_path / "demo"
+
+    def go(*words: str) -> None:
         done = subprocess.run([*command, *words], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
-    project = tmp_path / "demo"
+
+    go("init", "demo", "--rounds", "2", "--sites", "5")
+    sign(project)
+    change(project / "sites" / "site-3.toml", "# score_attack", "score_attack")
+    go("local", "demo")
     run = project / "runs" / "demo"
     for name in ("predictor.json", "model.json", "calibration.json", "page.html", "federation.json"):
         assert (run / name).stat().st_size > 0
     told = json.loads((run / "federation.json").read_text())
-    assert told["rounds"] == 2 and len(told["roster"]) == 4
+    assert told["rounds"] == 2 and len(told["roster"]) == 5
+    # The attacker is named, in the result and on the audit page, and nobody else is.
+    assert list(told["left_out"]) == ["site-3"] and len(told["kept"]) == 4
+    page = (run / "page.html").read_text()
+    assert "<h4>Left out: 1 client</h4><ul><li><b>site-3</b>" in page
     assert all(row["answers"] == 2 and row["refused"] == row["silent"] == 0 for row in told["roster"])
-    assert [one["accepted"] for one in events(run, "round")] == [4, 4]
+    assert [one["accepted"] for one in events(run, "round")] == [5, 5]
 
     # Nothing is left: no process, no port, no key, no file outside the project.
     nothing_left(tmp_path, run)
@@ -64,7 +75,8 @@ def test_a_deployment_does_what_one_process_does_and_leaves_nothing(tmp_path: Pa
     )
     grid = InProcessGrid(app, [{"client": name} for name in agreed.clients], {})
     keys = SecretKeys((run / "secret.key").read_bytes())
-    again = Conductor(agreed, tmp_path / "again", keys=keys).run(grid)
+    trust = Trust.load(project / "trust")
+    again = Conductor(agreed, tmp_path / "again", keys=keys, trust=trust).run(grid)
     with np.load(run / "checkpoint.npz") as one, np.load(tmp_path / "again" / "checkpoint.npz") as other:
         np.testing.assert_array_equal(one["model"], other["model"])
     assert told["levels"] == again["levels"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from prism_fcp.errors import DataError, OutputError, SettingError
-from prism_fcp.federation.scaffold import CLIENTS, client_names, package_name, scaffold
+from prism_fcp.federation.scaffold import CLIENTS, package_name, scaffold
 
 pytest.importorskip("flwr")
 
@@ -91,7 +91,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
     with pytest.raises(SettingError, match="must be 2 to 1000"):
         scaffold(tmp_path / "one", write_example, clients=("alone",))
-    with pytest.raises(SettingError, match="different"):
+    with pytest.raises(SettingError, match="stands twice"):
         scaffold(tmp_path / "one", write_example, clients=("a", "a"))
     with pytest.raises(DataError, match="usable as a file's name"):
         scaffold(tmp_path / "one", write_example, clients=("a", "../b"))
@@ -109,9 +109,3 @@ def test_a_packages_name_hides_nothing_that_is_installed() -> None:
     assert package_name("Ärzte") == "rzte"
     assert package_name("日本") == "federation_app"
     assert all(package_name(word).isidentifier() for word in ("class", "a-b", "__x__", "9to5", "x" * 200))
-
-
-def test_client_names_begin_with_the_examples() -> None:
-    assert client_names(3) == ("north", "east", "south")
-    assert client_names(4) == CLIENTS
-    assert client_names(6)[-1] == "site6"

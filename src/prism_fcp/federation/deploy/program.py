@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from prism_fcp.federation.deploy.logs import appending, tail
 LEASH: Final = Path(__file__).with_name("leash.py")
 GUARD: Final = Path(__file__).with_name("guard.py")
 GRACE: Final = 6.0  # seconds between SIGTERM and SIGKILL: a SuperNode that says goodbye can come back at once
+_STARTED: Final = "$ "  # before the command line that a log begins with
 TAIL: Final = 4096  # bytes of a log that are read for its last line
 QUIET: Final = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -94,6 +96,8 @@ class Program:
         leash = [sys.executable, "-I", "-S", str(LEASH), "--grace", f"{GRACE:g}", "--hold", str(hold)]
         holder = [*leash, "--", *command]
         with appending(log) as file:
+            file.write((_STARTED + shlex.join(command).replace("\n", " ") + "\n").encode())
+            file.flush()
             self._holder = subprocess.Popen(
                 holder, stdin=subprocess.PIPE, stdout=file, stderr=file, env=dict(env), cwd=cwd, start_new_session=True
             )
@@ -134,7 +138,7 @@ class Program:
     def last_words(self) -> str:
         """Return the last line it wrote, for a message."""
         lines = [line.strip() for line in tail(self.log, TAIL).splitlines() if line.strip()]
-        return lines[-1][:300] if lines else "it wrote nothing"
+        return lines[-1][:300] if lines and not lines[-1].startswith(_STARTED) else "it wrote nothing"
 
 
 def await_release(hold: Path, seconds: float) -> None:

@@ -25,7 +25,7 @@ from prism_fcp.scoring import CalibrationDraws, Clients, Conclusion, Received, s
 from prism_fcp.setup import CalibrationSettings, Method, ScoringModel, Setup
 from prism_fcp.train.loop import Trained
 from prism_fcp.train.settings import Arm, Federation
-from prism_fcp.types import BoolArray, FloatArray, IntArray, Verdict
+from prism_fcp.types import BoolArray, FloatArray, IntArray, LeftOut, Verdict
 
 TrainFunction: TypeAlias = Callable[[Any, Federation, Sequence[Arm]], list[Trained]]  # the first: a trial's clients
 LOST: Final = 10.0  # an unstable client is given up when its squared error is this many times the truth's
@@ -50,6 +50,7 @@ class Cell:
     injections: int
     injected_energy: float
     test_mse: float | None = None  # mean squared test residual of honest clients, in the units scores are in
+    left_out: tuple[LeftOut, ...] | None = None  # in training, by a rule that remembers clients; None: it does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,7 @@ def _cell(
         injections=result.injections if result else 0,
         injected_energy=result.injected_energy if result else 0.0,
         test_mse=test_mse,
+        left_out=result.ledger.left_out(population.byzantine) if result and result.ledger else None,
     )
 
 

@@ -19,7 +19,7 @@ from prism_fcp.data.synthetic import Population, SyntheticLinear
 from prism_fcp.errors import SettingError, did_you_mean, need_number
 from prism_fcp.tables import TableData
 from prism_fcp.train.loop import check_arms
-from prism_fcp.train.protocol import Known
+from prism_fcp.train.protocol import Known, overridden
 from prism_fcp.train.protocol import protocol as protocol_of
 from prism_fcp.train.settings import Arm, Federation, Masks
 from prism_fcp.types import Choice
@@ -94,17 +94,21 @@ class Method:
     ) -> Method:
         """Return a row whose training is a protocol's: `default` chooses and says why in `why`, `paper` is Algorithm 1.
 
-        Of `masks` only how many coordinates or layers travel is used. `overrides` replaces the arm's settings by name.
+        Of `masks` only how many coordinates or layers travel is used. `overrides` replaces settings by name: the arm's,
+        its masks' `coordination` and `download`, and `scoring_model`; `why` says which.
 
         >>> law, size = SyntheticLinear(), Federation()
         >>> Method.of("default", law, size, Masks(num_shared=10)).why[:4]
         'stay'
         """
         made = protocol_of(protocol, known_of(population, federation, masks))
-        arm = replace(made.arm, **(overrides or {}))
+        own = dict(overrides or {})
+        scoring_model = own.pop("scoring_model", made.scoring_model)
+        travel = {key: own.pop(key) for key in ("coordination", "download") if key in own}
+        arm = replace(made.arm, masks=replace(made.arm.masks, **travel), **own)
         return cls(
-            name=name or protocol, arm=arm, filter=Choice.of(filter, "filter"), scoring_model=made.scoring_model,
-            why=made.why,
+            name=name or protocol, arm=arm, filter=Choice.of(filter, "filter"), scoring_model=scoring_model,
+            why=overridden(made.why, overrides or ()),
         )  # fmt: skip
 
 
@@ -112,7 +116,7 @@ def known_of(population: SyntheticLinear | TableData, federation: Federation, ma
     """Return what is known of a federation before training."""
     if isinstance(population, TableData):
         linear = population.model.name == "linear"
-        return Known.of(federation, masks, samples=population.samples, linear=linear)
+        return Known.of(federation, masks, samples=population.samples, linear=linear, correlated=True)
     spread = (population.variances[0] + population.variances[1]) / 2
     return Known.of(federation, masks, input_variance=spread, samples=population.fixed_samples or None)
 
@@ -180,6 +184,16 @@ class Setup:
     def context(self) -> FilterContext:
         """Return what the server is taken to know: the number of Byzantine clients, unless a filter is told another."""
         return FilterContext(suspects=self.federation.num_byzantine)
+
+    def members(self) -> list[tuple[str, str]]:
+        """Return (kind, name) of every rule, attack and filter in use."""
+        found = self.federation.attack.members("training attack")
+        for _, attack in self.attacks:
+            found += attack.members("score attack")
+        for method in self.methods:
+            found += method.filter.members("filter")
+            found += method.arm.rule.members("rule") if method.arm else []
+        return list(dict.fromkeys(found))
 
     def arms(self) -> list[Arm]:
         """Return the distinct ways of training; methods that train alike share one."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.registry import find, names
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
@@ -37,9 +38,9 @@ class Choice:
 
     def build(self, registry: Mapping[str, Callable[..., T]], kind: str) -> T:
         """Call the factory of this name; a wrong name or argument is a `SettingError` that names the right one."""
-        factory = registry.get(self.name)
+        factory = find(registry, kind, self.name)
         if factory is None:
-            raise SettingError(f"unknown {kind} {self.name!r}{did_you_mean(self.name, registry)}")
+            raise SettingError(f"unknown {kind} {self.name!r}{did_you_mean(self.name, names(registry, kind))}")
         known = inspect.signature(factory).parameters
         for option in self.options:
             if option not in known:
@@ -49,6 +50,11 @@ class Choice:
         if needed:
             raise SettingError(f"{kind} {self.name!r} needs {', '.join(needed)}")
         return factory(**self.options)
+
+    def members(self, kind: str) -> list[tuple[str, str]]:
+        """Return (kind, name) of this choice and of those in its options: a rule may name the one that follows it."""
+        inner = [option for option in self.options.values() if isinstance(option, Choice)]
+        return [(kind, self.name), *(member for option in inner for member in option.members(kind))]
 
 
 class Layer(NamedTuple):
@@ -144,6 +150,35 @@ class Uploads:
         return Uploads(self.client_ids[keep], self.values[entry], self.coordinates[entry], offsets, self.previous)
 
 
+class LeftOut(NamedTuple):
+    """One client that a rule with memory left out: when, and why. None: not known, or no finite number."""
+
+    client: int
+    byzantine: bool | None  # which nobody knows outside a simulation
+    now: bool  # is it left out at the end?
+    first_round: int
+    times: int  # at how many of the looks
+    looks: int
+    distance: float | None
+    limit: float | None
+    aligned: float | None
+
+    @property
+    def reason(self) -> str:
+        """Return it as a sentence."""
+
+        def told(value: float | None, text: str) -> str:
+            return "" if value is None else text.format(f"{value:.3g}")
+
+        return (
+            f"client {self.client}: {'left out' if self.now else 'back in'}; its averaged uploads lie "
+            + (told(self.distance, "{} times as far from the others' as usual") or "at no distance that can be told")
+            + told(self.limit, ", limit {}")
+            + told(self.aligned, ", and {} spreads out in the direction most rows share")
+            + f"; left out at {self.times} of {self.looks} looks, first in round {self.first_round}"
+        )
+
+
 class Ledger(NamedTuple):
     """What a rule with memory holds against clients, one entry each: who is left out, since when, and why."""
 
@@ -185,18 +220,30 @@ class Ledger(NamedTuple):
         worst = np.where(self.excluded[sent], np.inf, np.fmax(far, self.aligned[sent]))  # nan: not judged
         return dict(zip(self.client_ids[sent].tolist(), worst.tolist(), strict=True))
 
+    def left_out(self, byzantine: BoolArray | None = None) -> tuple[LeftOut, ...]:
+        """Return an entry for each client that was ever left out; `byzantine` (of all ids) says which of them lied."""
+
+        def finite(value: float) -> float | None:
+            return float(value) if np.isfinite(value) else None
+
+        return tuple(
+            LeftOut(
+                client=int(self.client_ids[k]),
+                byzantine=None if byzantine is None else bool(byzantine[self.client_ids[k]]),
+                now=bool(self.excluded[k]),
+                first_round=int(self.first_excluded[k]),
+                times=int(self.times_excluded[k]),
+                looks=self.looks,
+                distance=finite(self.distance[k]),
+                limit=finite(self.limit),
+                aligned=finite(self.aligned[k]),
+            )
+            for k in np.flatnonzero(self.times_excluded)
+        )
+
     def reasons(self) -> dict[int, str]:
         """Return a sentence for each client that was ever left out."""
-        told = {}
-        for k in np.flatnonzero(self.times_excluded):
-            now = "left out" if self.excluded[k] else "back in"
-            told[int(self.client_ids[k])] = (
-                f"client {self.client_ids[k]}: {now}; its averaged uploads lie {self.distance[k]:.3g} times as far "
-                f"from the others' as usual, limit {self.limit:.3g}, and {self.aligned[k]:.3g} spreads out in the "
-                f"direction most rows share; left out at {self.times_excluded[k]} of {self.looks} looks, first in "
-                f"round {self.first_excluded[k]}"
-            )
-        return told
+        return {entry.client: entry.reason for entry in self.left_out()}
 
 
 class RuleInfo(NamedTuple):
@@ -213,7 +260,8 @@ class Rule(NamedTuple):
 
     `step` is pure: the state holds what the next step needs, diagnostics go into info. `check(num_uploads)` raises
     `SettingError` when the rule's settings cannot stand that many uploads. A rule that says it does not use `rng` is
-    handed None: a generator for each round and arm costs a tenth of the round.
+    handed None: a generator for each round and arm costs a tenth of the round. One that `remembers` clients knows them
+    by id from round to round.
     """
 
     name: str
@@ -221,6 +269,7 @@ class Rule(NamedTuple):
     step: Callable[[Any, Uploads, np.random.Generator], tuple[Any, FloatArray, RuleInfo]]
     check: Callable[[int], None] = lambda num_uploads: None
     uses_rng: bool = True
+    remembers: bool = False
 
 
 SEES: Final = ("honest", "masks", "normals", "truth")

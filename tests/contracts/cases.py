@@ -20,7 +20,7 @@ class RuleRow:
 
     choice: Choice
     stands: Any = staticmethod(lambda n: 0)
-    selects: bool = False  # does it pick whole uploads, so that a coordinate's sharers do not matter?
+    selects: bool = False  # does it go by distances, so that a lie close to the honest is not one it promises to see?
     pulls: bool = False  # does it hold back, so that its model may lie between the uploads and the previous one?
 
     @property
@@ -46,6 +46,20 @@ RULE_ROWS = [
     RuleRow(Choice("table", {"first_look": 4, "every": 2, "aligned": 1.5}), lambda n: (n - 1) // 2),
     RuleRow(Choice("table", {"first_look": 4, "vote": "round", "aligned": 2}), lambda n: (n - 1) // 2),
     RuleRow(Choice("table", {"first_look": 3, "vote": "round", "clip": 1.5}), pulls=True),
+    RuleRow(Choice("geometric_median")),
+    RuleRow(Choice("geometric_median", {"steps": 3, "smoothing": 0.1})),
+    RuleRow(Choice("centred_clipping"), pulls=True),
+    RuleRow(Choice("centred_clipping", {"factor": 2.0, "momentum": 0.5, "steps": 3}), pulls=True),
+    RuleRow(Choice("nearest_mixing"), lambda n: 2, selects=True),
+    RuleRow(
+        Choice("nearest_mixing", {"suspects": 1, "then": Choice("trimmed_mean", {"trim": 1})}),
+        lambda n: 1,
+        selects=True,
+    ),
+    RuleRow(Choice("nearest_mixing", {"then": Choice("krum", {"suspects": 2})}), lambda n: 2, selects=True),
+    RuleRow(Choice("bucketing"), lambda n: ((n + 1) // 2 - 1) // 2),
+    RuleRow(Choice("bucketing", {"size": 1, "then": "median"}), lambda n: (n - 1) // 2),
+    RuleRow(Choice("bucketing", {"size": 3, "then": Choice("trimmed_mean", {"trim": 1})}), lambda n: 1),
 ]
 
 ATTACK_ROWS = [
@@ -101,26 +115,28 @@ ARMS = [
             rule=r,
             mixing=mixing,
             averaging=share,
+            client_averaging=power,
         )
-        for m, r, mixing, share in (
-            (5, "table", 0.2, 0.0),
-            (5, "median", 0.5, 0.5),
-            (13, "clipped_median", 1.0, 0.3),
-            (5, "mean", 0.9, 1.0),
+        for m, r, mixing, share, power in (
+            (5, "table", 0.2, 0.0, 0.0),
+            (5, "median", 0.5, 0.5, 1.5),
+            (13, "clipped_median", 1.0, 0.3, 0.0),
+            (5, "mean", 0.9, 1.0, 8.0),
         )
     ),
+    Arm(masks=Masks(num_shared=5, coordination="common", download="never"), rule=Choice("table"), client_averaging=3.0),
     Arm(masks=MASK_ROWS[0], exchange=False),
 ]
 # Every mask, and every rule with four of them: an engine that compiles each arm apart takes a minute for all of ARMS.
 COVERING_ARMS = [
     *(
-        Arm(masks=MASK_ROWS[5 * (4 * place + turn) % len(MASK_ROWS)], rule=row.choice)
+        Arm(masks=MASK_ROWS[(2 * place + 3 * turn) % len(MASK_ROWS)], rule=row.choice)
         for place, row in enumerate(RULE_ROWS)
         for turn in range(4)
     ),
-    *ARMS[-2:],
+    *ARMS[-3:],
 ]
-FEW_ARMS = ARMS[:: len(MASK_ROWS) // 2] + ARMS[-1:]  # two or three masks a rule
+FEW_ARMS = ARMS[:: len(MASK_ROWS) // 2] + ARMS[-2:]  # two or three masks a rule
 
 SMALL = Federation(
     num_clients=19,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -34,6 +36,24 @@ def play(choice: Choice, ids, rows, sent, previous):
 
 def test_every_rule_of_the_registry_has_a_row():
     assert {row.choice.name for row in RULE_ROWS} == set(RULES)
+
+
+@every_rule
+@given(seed=seeds, n=sizes)
+def test_a_step_leaves_its_state_alone(row, seed, n):
+    """The same state and uploads twice: the same model and state again, also after rounds that others were in."""
+    rule = row.choice.build(RULES, "rule")
+    state = rule.init(9)
+    for number in range(5):
+        ids, rows, sent, previous = rows_of(seed + number, n)
+        uploads, kept = Uploads.from_dense(ids + number, rows, sent, previous), copy.deepcopy(state)
+        after, model, _ = rule.step(state, uploads, np.random.default_rng(number))
+        for start in (state, kept):
+            again, same, _ = rule.step(start, uploads, np.random.default_rng(number))
+            np.testing.assert_array_equal(same, model)
+            assert repr(again) == repr(after)
+        assert repr(state) == repr(kept)
+        state = after
 
 
 @every_rule

@@ -172,3 +172,5 @@ def test_what_stands_below_the_protocol_overrides_it() -> None:
     assert terms.arm.rule == Choice("median") and (terms.arm.mixing, terms.arm.averaging) == (0.25, 0.5)
     assert (terms.arm.masks.coordination, terms.arm.masks.download) == ("client", "same")
     assert terms.scoring_model == "local"
+    assert terms.why == "asked for; as set by hand: coordination, download, rule, mixing, averaging, scoring_model"
+    assert Agreement.from_json(LEAST | {"training": {"protocol": "follow"}}).terms(LAYERS).why == "asked for"

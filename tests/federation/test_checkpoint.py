@@ -16,9 +16,10 @@ from prism_fcp.federation import checkpoint
 from prism_fcp.federation.agreement import Agreement, Training
 from prism_fcp.federation.arrays import pack_arrays, unpack_arrays
 from prism_fcp.federation.checkpoint import freeze, thaw
+from prism_fcp.federation.coordinates import shared
 from prism_fcp.federation.coordinator import Coordinator
 from prism_fcp.federation.keys import SecretKeys
-from prism_fcp.federation.payload import pack_document, pack_values
+from prism_fcp.federation.payload import pack_document, pack_values, unpack_task
 from prism_fcp.train.aggregate import RULES
 from prism_fcp.types import Choice
 from tests.contracts.cases import RULE_ROWS
@@ -43,12 +44,10 @@ def begun(agreement: Agreement) -> Coordinator:
 
 
 def played(made: Coordinator, rounds: int) -> None:
-    from prism_fcp.federation.coordinates import mask_keys, shared
-
     for _ in range(rounds):
         for client in made.begin():
-            masks = made.settled.arm.masks
-            place = shared(mask_keys(made.keys, masks, made.round + 1, client)[0], masks, DIMENSION)
+            up = unpack_task(made.task(client))[0].up
+            place = shared(up, made.settled.arm.masks, DIMENSION)
             rng = streams.generator(streams.key(made.round, client))
             made.take(client, pack_values(rng.standard_normal(len(place), dtype=np.float32)))
         assert made.close().counted

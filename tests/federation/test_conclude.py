@@ -70,6 +70,8 @@ def test_a_summary_that_is_none_of_its_client_s_is_named_in_the_audit(
     assert refused["client"] == LIAR and why in refused["reason"]
     assert why in told["refused"][LIAR] and LIAR not in told["kept"]
     assert any(one["event"] == "refused" and one.get("what") == "calibrate" for one in events(tmp_path))
+    (heard,) = [one for one in events(tmp_path) if one["event"] == "calibrated"]
+    assert (heard["clients"], heard["refused"]) == (len(NAMES) - 1, 1)
     line = next(line for line in shown(told).splitlines() if line.startswith(LIAR))
     assert "refused" in line and "kept" not in line
     assert LIAR in (tmp_path / "page.html").read_text()

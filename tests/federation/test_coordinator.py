@@ -213,6 +213,7 @@ WRONG_ANSWERS = [
 def test_an_answer_that_cannot_be_used_is_none(data: bytes, why: str) -> None:
     made = begun()
     made.begin()
+    made.task(0)
     with pytest.raises(DataError, match=f"north: upload: {why}"):
         made.take(0, data)
     made.take(0, answer(made, 0))

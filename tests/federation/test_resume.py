@@ -119,7 +119,7 @@ def stopped_at_line(count: int) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(count=st.integers(1, 22_000), protocol=st.sampled_from(["paper", "follow"]), remembered=st.booleans())
 def test_whatever_line_it_is_stopped_at(
     count: int, protocol: str, remembered: bool, whole: Callable[[str], dict[str, Any]]

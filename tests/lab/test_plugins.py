@@ -87,7 +87,7 @@ def test_a_changed_plugin_is_another_version_of_the_code(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("plugin", "content", "said"),
     [
-        ("nowhere.py", None, "no file .*nowhere.py; a path is relative to the experiment file"),
+        ("nowhere.py", None, "no file .*nowhere.py; a path is relative to the experiment file, or without"),
         ("no_such_module", None, "cannot import 'no_such_module' .*it must be on Python's path"),
         ("broken.py", "def broken(:", "cannot import 'broken.py' .SyntaxError"),
         ("needy.py", "import no_such_module", "cannot import 'needy.py' .ModuleNotFoundError"),

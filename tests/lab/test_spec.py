@@ -146,6 +146,7 @@ def test_the_example_shows_every_key_and_loads() -> None:
         "protocol",
         "mixing",
         "averaging",
+        "client_averaging",
     } | {field.name for field in dataclasses.fields(Masks)}
     assert {field.name for field in dataclasses.fields(Setup)} <= {"population", "federation", "calibration", *document}
     assert experiment.explain == 2
@@ -204,5 +205,10 @@ def test_a_protocol_fills_a_row_and_keys_override_it() -> None:
     assert made["stay"].scoring_model == made["follow"].scoring_model == "global"
     assert made["follow"].why.startswith("follow: 12 samples") and made["follow"].arm.masks.download == "previous"
     assert made["mixed"].arm.mixing == 0.25 and made["mixed"].arm.rule.name == "median"
+    assert made["mixed"].why.endswith("overfits; as set by hand: mixing, rule")
+    own = {**row, "download": "previous", "scoring_model": "local"}  # against what the reason says
+    (by_hand,) = parse({**document, "methods": [own]}, "here").setup.methods
+    assert by_hand.arm.masks.download == "previous" and by_hand.scoring_model == "local"
+    assert by_hand.why.endswith("; as set by hand: download, scoring_model")
     with pytest.raises(SettingError, match=r"unknown protocol 'defalt'; did you mean 'default'"):
         parse({**document, "methods": [{**row, "protocol": "defalt"}]}, "here")

@@ -235,3 +235,24 @@ def test_the_attackers_noise_is_white():
     assert abs(noise.mean()) < 5 * np.sqrt(0.3 / 400)
     assert abs(noise.var() - 0.3) < 5 * 0.3 * np.sqrt(2 / 400)
     assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 5 / np.sqrt(400)
+
+
+def test_clients_upload_the_mean_of_their_models_weighted_by_a_power_of_the_round():
+    """A client that never downloads: the last upload is sum n^p w_n / sum n^p of what it was after each round."""
+    population, federation, draws = make(rounds=12, num_participants=7)
+    alone = Arm(masks=Masks(num_shared=6), exchange=False)
+    models = []
+    for n in range(1, 13):
+        shorter = Federation(**{**SMALL, "rounds": n, "num_participants": 7, "window": 1}, attack=ATTACK)
+        part = Draws(draws.inputs[:n], draws.noise[:n], draws.perturbations[:n])
+        models.append(train_readable(population, shorter, [alone], part, np.float64)[0].local_models)
+    quiet = Federation(**{**SMALL, "rounds": 12, "num_participants": 7}, attack=Choice("none"))
+    for power in (1.0, 3.5):
+        arm = Arm(masks=Masks(num_shared=6, download="never"), client_averaging=power)
+        (out,) = train_readable(population, quiet, [arm], draws, np.float64)
+        weights = np.arange(1, 13) ** power
+        means = np.tensordot(weights / weights.sum(), np.array(models), axes=1)
+        np.testing.assert_allclose(out.global_model, means.mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(out.local_models, models[-1], atol=1e-12)  # what it learns from is its own model
+    with pytest.raises(SettingError, match=r"client_averaging=17; must lie in 0..16"):
+        Arm(masks=Masks(num_shared=6), client_averaging=17)

@@ -91,6 +91,26 @@ def test_nobody_honest_is_left_out_whatever_the_scale(scale):
         assert not ledger.excluded.any(), seed
 
 
+@pytest.mark.parametrize("late", [True, False])
+def test_old_news_is_not_held_against_a_client(late):
+    """Twelve of 40 were last heard of half of the coordinates in round 1, when everybody was at 0.
+
+    With weights n^8 these entries are worth nothing in the median by round 30, and share a direction: towards 0.
+    """
+
+    def values(rng, n):
+        return honest(rng, n) * (n > 1 or not late)
+
+    def sent(rng, n):
+        mask = np.ones((CLIENTS, DIMENSION), bool)
+        mask[:12, ::2] = n == 1
+        return mask
+
+    _, ledger = play(table(power=8.0, first_look=30, every=1, aligned=4.0), values, sent=sent)
+    assert ledger.looks == 1 and not ledger.excluded.any()
+    assert np.isfinite(ledger.distance).all()  # the other half of their coordinates is judged
+
+
 def test_trust_comes_back_when_the_uploads_do():
     def change(rows, rng, n):
         return rows + 5 if n < 10 else rows

@@ -47,6 +47,10 @@ def train(population: Stream, federation: Federation, arms: Sequence[Arm], draws
         counts=np.zeros((len(arms), codes.COUNTS), np.int64),
         averaged=np.zeros((len(arms), width)),
         usual=np.full(len(arms), np.nan),
+        means=np.zeros(
+            (federation.num_clients, int(tables.table[:, codes.MEAN_SLOT].max(initial=-1)) + 1, width), np.float32
+        ),
+        gains=np.zeros(len(arms)),
         tables=_tables(int(tables.table[:, codes.SLOT].max(initial=-1)) + 1, federation.num_clients, width),
     )
     plan = _plan(population, federation)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from prism_fcp.errors import SettingError
 from prism_fcp.kernels import codes
+from prism_fcp.registry import find
 from prism_fcp.train import aggregate, attack
 from prism_fcp.train.settings import Arm, Federation
 from prism_fcp.types import Choice
@@ -74,12 +75,12 @@ class EncodedArms(NamedTuple):
 
 def foreign(federation: Federation, arms: Sequence[Arm]) -> str | None:
     """Return what in these settings the engine `xla` has no form for, or None: the readable engine has them all."""
-    if attack.UPDATE_ATTACKS.get(federation.attack.name, attack.none) not in _DEVICE_ATTACKS:
+    if (find(attack.UPDATE_ATTACKS, "training attack", federation.attack.name) or attack.none) not in _DEVICE_ATTACKS:
         return f"training attack {federation.attack.name!r} is not one it knows"
     for arm in arms:
-        if aggregate.RULES.get(arm.rule.name, aggregate.mean) not in _DEVICE_RULES:
+        if (find(aggregate.RULES, "rule", arm.rule.name) or aggregate.mean) not in _DEVICE_RULES:
             return f"rule {arm.rule.name!r} is not one it knows"
-        if arm.masks.download == "never" or arm.mixing != 1 or arm.averaging:
+        if arm.masks.download == "never" or arm.mixing != 1 or arm.averaging or arm.client_averaging:
             return "a download that never comes or is mixed in, or an averaged model, is not one it knows"
     return None
 
@@ -88,10 +89,10 @@ def obstacle(federation: Federation, arms: Sequence[Arm]) -> str | None:
     """Return what in these settings the compiled engine does not know, or None."""
     if federation.local_steps != 1 or federation.batch_size != 1 or federation.momentum:
         return "steps on batches, or with momentum, are not what the compiled engine knows"
-    if attack.UPDATE_ATTACKS.get(federation.attack.name, attack.none) not in _ATTACKS:
+    if (find(attack.UPDATE_ATTACKS, "training attack", federation.attack.name) or attack.none) not in _ATTACKS:
         return f"training attack {federation.attack.name!r} is not one the compiled engine knows"
     for arm in arms:
-        if aggregate.RULES.get(arm.rule.name, aggregate.mean) not in _RULES:  # an unknown name is another check's
+        if (find(aggregate.RULES, "rule", arm.rule.name) or aggregate.mean) not in _RULES:  # unknown: another check's
             return f"rule {arm.rule.name!r} is not one the compiled engine knows"
         if arm.masks.download not in _DOWNLOADS:
             return f"download mask {arm.masks.download!r} is not one the compiled engine knows"
@@ -136,11 +137,13 @@ def encode_arms(arms: Sequence[Arm], dimension: int, rounds: int) -> EncodedArms
     deals: dict[tuple[int, bool, tuple[int, ...]], int] = {}
     table = np.full((len(arms), codes.ARM_COLUMNS), codes.DEFAULT, np.int64)
     numbers = np.zeros((len(arms), codes.NUMBERS))
-    slots = itertools.count()
+    slots, means = itertools.count(), itertools.count()
     for row, number, arm in zip(table, numbers, arms, strict=True):
         row[codes.DOWN_SHARED] = 0 if arm.masks.download == "never" else arm.masks.num_shared
         row[codes.AVERAGED_FROM] = arm.averaged_from(rounds)
         number[codes.MIXING] = arm.mixing
+        if arm.client_averaging and arm.exchange:
+            row[codes.MEAN_SLOT], number[codes.CLIENT_POWER] = next(means), arm.client_averaging
         row[codes.EXCHANGE] = arm.exchange
         row[codes.NUM_SHARED] = arm.masks.num_shared
         for column, kind in ((codes.UPLOAD, codes.SEND_THIS_ROUND), (codes.DOWNLOAD, _DOWNLOADS[arm.masks.download])):

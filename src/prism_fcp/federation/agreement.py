@@ -24,12 +24,15 @@ from prism_fcp.exchange.document import DEFAULT_FILTER
 from prism_fcp.lab import checks
 from prism_fcp.lab.typed import build, check_keys, convert, plain
 from prism_fcp.train.aggregate import RULES
-from prism_fcp.train.protocol import PROTOCOLS, Known, Protocol, protocol
+from prism_fcp.train.protocol import PROTOCOLS, Known, Protocol, overridden, protocol
 from prism_fcp.train.settings import Arm, Coordination, Download, Federation, Masks
 from prism_fcp.types import Choice, Layer
 
 MOST_CLIENTS: Final = 100_000
 LONGEST: Final = 30 * 24 * 3600.0  # seconds anybody may be waited for
+MASKS: Final = ("coordination", "download")  # what overrides a protocol's masks,
+ARM: Final = ("rule", "mixing", "averaging", "client_averaging")  # and its other settings
+TABLES: Final = "follow: columns of a table go together; where inputs vary little a client alone does not arrive"
 FEDAVG: Final = "fedavg"  # the row to compare with: everything shared, the plain mean, nobody filtered
 OWN: Final = "own"  # the model's name where the sites bring theirs
 
@@ -54,6 +57,7 @@ class Training:
     rule: Choice | None = None
     mixing: float | None = None
     averaging: float | None = None
+    client_averaging: float | None = None
     scoring_model: Literal["local", "global"] | None = None
 
 
@@ -165,8 +169,12 @@ class Agreement:
         """Return the part that clients are told."""
         return Common(name=self.name, model=self.model, target=self.target, training=self.training)
 
-    def terms(self, layers: tuple[Layer, ...], *, samples: int | None = None, linear: bool = False) -> Terms:
-        """Return what this comes to for models with these stretches; `samples`: the fewest training rows of a client.
+    def terms(
+        self, layers: tuple[Layer, ...], *, samples: int | None = None, linear: bool = False, correlated: bool = False
+    ) -> Terms:
+        """Return what this comes to for models with these stretches.
+
+        `samples`: the training rows of a usual client; `correlated`: they are columns of a table.
 
         Paper: Alg. 1, phase 1 (`protocol = "paper"`)
         """
@@ -174,16 +182,16 @@ class Agreement:
         units = tuple(layer.size for layer in layers) if told.layers else ()
         masks = Masks(num_shared=self._num_shared(len(units) or dimension), layers=units)
         federation = self.federation(dimension)
-        chosen = self._protocol(Known.of(federation, masks, samples=samples, linear=linear))
+        known = Known.of(federation, masks, samples=samples, linear=linear, correlated=correlated)
+        chosen = self._protocol(known)
         arm = chosen.arm
-        own = {name: getattr(told, name) for name in ("coordination", "download") if getattr(told, name) is not None}
-        own_arm = {
-            name: getattr(told, name) for name in ("rule", "mixing", "averaging") if getattr(told, name) is not None
-        }
+        own = {name: getattr(told, name) for name in MASKS if getattr(told, name) is not None}
+        own_arm = {name: getattr(told, name) for name in ARM if getattr(told, name) is not None}
         arm = replace(arm, masks=replace(arm.masks, **own), **own_arm)
         arm.masks.check(dimension)
         arm.rule.build(RULES, "rule").check(self.participants)
-        return Terms(arm, told.scoring_model or chosen.scoring_model, chosen.why, federation)
+        why = overridden(chosen.why, [*own, *own_arm, *(["scoring_model"] if told.scoring_model else [])])
+        return Terms(arm, told.scoring_model or chosen.scoring_model, why, federation)
 
     def federation(self, dimension: int) -> Federation:
         """Return the settings a simulation of the same training would have; nobody is known to attack."""
@@ -252,7 +260,11 @@ class Agreement:
 
     def _protocol(self, known: Known) -> Protocol:
         if self.training.protocol != FEDAVG:
-            return protocol(self.training.protocol, known)
+            chosen = protocol(self.training.protocol, known)
+            if self.training.protocol == "default" and chosen.scoring_model == "local":
+                # One model comes out of a federation, to be calibrated and handed on, unless it is asked otherwise.
+                return chosen._replace(scoring_model="global", why=TABLES)
+            return chosen
         masks = Masks(num_shared=known.num_shared, layers=known.layers, coordination="common", download="full")
         return Protocol(FEDAVG, Arm(masks=masks), "global", "asked for: everything shared, the plain mean")
 

@@ -28,8 +28,10 @@ def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     # Not np.savez: it takes names as arguments, and two of them, file and allow_pickle, are its own.
     with zipfile.ZipFile(made, "w") as archive:
         for name, array in arrays.items():
-            with archive.open(f"{name}{SUFFIX}", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+            entry = io.BytesIO()
+            np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+            # Whole: an archive with an entry half written raises an error of its own over Ctrl-C.
+            archive.writestr(f"{name}{SUFFIX}", entry.getbuffer())
     return made.getvalue()
 
 

@@ -34,13 +34,15 @@ from prism_fcp.federation.payload import (
     unpack_values,
 )
 from prism_fcp.federation.site import Describing, Keyed, Remembering, Site
-from prism_fcp.federation.store import State, Store
+from prism_fcp.federation.store import MEAN, State, Store
+from prism_fcp.train.round import Means, average
 from prism_fcp.train.settings import Masks
 from prism_fcp.types import Choice, FloatArray
 
 _LOG: Final = logging.getLogger("prism_fcp")
 MakeSite: TypeAlias = Callable[[str, Mapping[str, Any], Common], Site]
 MOST_RADII: Final = 1000  # asked of one evaluation: more would trace out the residuals one by one
+OURS: Final = "/"  # begins the names of what is not the site's own in its memory
 FORGED: Final = "/forged"  # what a drill sends in place of the parameters; no site's memory can have the name
 HELLO: Final = b"prism-fcp hello\0"  # no summary begins so: its first bytes are a length far below this one's
 
@@ -123,15 +125,16 @@ class ClientWork:
         if task.round > state.round:
             down = received(task.down, masks, size)
             values = unpack_values(tail, len(down), f"round {task.round}: download")
-            before = _moved(self._catch_up(site, state, task.round), down, values, float(state.told["mixing"]))
+            local, mean = self._catch_up(site, state, task.round)
+            before = _moved(local, down, values, float(state.told["mixing"]))
             local = self._stepped(site, before, task.round)
-            state = self._after(site, state, local, task.round)
+            state = self._after(site, state, local, task.round, self._averaged(state, mean, local, task.round))
             if self.drill is not None:
                 rule = Choice(_part(state.told, "rule", str))
-                state.memory[FORGED] = self.drill.upload(local, before, task.round, place, rule)
+                state.memory[FORGED] = self.drill.upload(state.sent, before, task.round, place, rule)
             self.store.save(state)
         # A round that is asked for again is answered as the first time.
-        return pack_values(taken(state.memory.get(FORGED, state.parameters), place))
+        return pack_values(taken(state.memory.get(FORGED, state.sent), place))
 
     def _calibrate(self, data: bytes) -> bytes:
         """Score the calibration rows and count the scores: the summary of the file workflow, signed with a key.
@@ -146,7 +149,8 @@ class ClientWork:
         rounds = _part(told, "rounds", int)
         self._check_round(rounds)
         if rounds > state.round:
-            state = self._after(site, state, self._catch_up(site, state, rounds + 1), rounds)
+            local, mean = self._catch_up(site, state, rounds + 1)
+            state = self._after(site, state, local, rounds, mean)
         state.final = state.parameters if told.get("scoring") == "local" else final
         self.store.save(state)
         with self._telling("scores"):
@@ -197,14 +201,16 @@ class ClientWork:
             self._ready = experiment
         if isinstance(site, Remembering) and state is not None:
             with self._telling("memory"):
-                site.recall({name: kept for name, kept in state.memory.items() if name != FORGED})
+                site.recall({name: kept for name, kept in state.memory.items() if not name.startswith(OURS)})
         return site
 
-    def _after(self, site: Site, state: State, local: FloatArray, number: int) -> State:
+    def _after(self, site: Site, state: State, local: FloatArray, number: int, mean: FloatArray | None) -> State:
         """Return the state behind a round's learning."""
         with self._telling("memory"):
-            kept = site.memory() if isinstance(site, Remembering) else {}
-        return State(state.experiment, state.told, local, number, dict(kept), state.final)
+            kept = dict(site.memory()) if isinstance(site, Remembering) else {}
+        if mean is not None:
+            kept[MEAN] = mean
+        return State(state.experiment, state.told, local, number, kept, state.final)
 
     def _state(self, experiment: bytes) -> State:
         state = self._load()
@@ -233,13 +239,25 @@ class ClientWork:
             _LOG.error("%s: the site's %s failed: %s", self.name, what, error, exc_info=trace)
             raise DataError(f"the site's {what} failed ({type(error).__name__}); its own log says why") from error
 
-    def _catch_up(self, site: Site, state: State, until: int) -> FloatArray:
-        """Return the parameters before round `until`: with idle learning, behind a step for each missed round."""
-        local = state.parameters
-        if self._made is not None and self._made[0].training.idle_learning:
-            for missed in range(state.round + 1, until):
-                local = self._stepped(site, local, missed)
-        return local
+    def _catch_up(self, site: Site, state: State, until: int) -> tuple[FloatArray, FloatArray | None]:
+        """Return the parameters, and their mean if it is what is sent, before round `until`.
+
+        With idle learning a step was taken in each round that was missed; the mean counts every round.
+        """
+        local, mean = state.parameters, state.memory.get(MEAN)
+        idle = self._made is not None and self._made[0].training.idle_learning
+        for missed in range(state.round + 1, until):
+            local = self._stepped(site, local, missed) if idle else local
+            mean = self._averaged(state, mean, local, missed)
+        return local, mean
+
+    def _averaged(self, state: State, mean: FloatArray | None, local: FloatArray, number: int) -> FloatArray | None:
+        """Return the mean with this round's parameters in it, where it was agreed that means are sent."""
+        power = float(state.told.get("client_averaging", 0))
+        if not power:
+            return None
+        before = None if mean is None else Means(mean, sum(float(n) ** power for n in range(1, number)))
+        return average(before, local, number, power).models
 
     def _stepped(self, site: Site, local: FloatArray, number: int) -> FloatArray:
         with self._telling("step"):

@@ -6,6 +6,7 @@ accepted one is on the disk before anything is concluded from it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,6 +67,10 @@ def calibrate(strategy: PrismStrategy, grid: Grid, folder: Path) -> dict[str, An
     coordinator, events = strategy.coordinator, strategy.events
     agreement, told = coordinator.agreement, coordinator.agreement.calibration
     _, name = save_model(strategy, folder)
+    if (
+        coordinator.settled.scoring_model == "local"
+    ):  # each site's own model is calibrated: the common one must not pass
+        name = hashlib.sha256(b"prism-fcp local models\0" + coordinator.experiment).hexdigest()
     spec = CalibrationSpec(
         title=agreement.name, model=name, confidence_levels=told.levels, grid=told.grid, clients=agreement.clients,
         quorum=min(agreement.quorum, len(agreement.clients)),
@@ -98,7 +103,7 @@ def calibrate(strategy: PrismStrategy, grid: Grid, folder: Path) -> dict[str, An
         found = server.finalise()
         body = desk.keep(found, spec, chosen, folder, warned, told.guard)
     events.tell(
-        "calibrated", clients=body["totals"]["clients"], left_out=body["totals"]["left_out"],
+        "calibrated", clients=len(body["clients"]), left_out=body["totals"]["left_out"], refused=len(body["refused"]),
         radii={level["confidence_level"]: level["radius"] for level in body["levels"]},
     )  # fmt: skip
     write_page(folder / "page.html", body)

@@ -92,8 +92,8 @@ class Conductor:
         coordinator.roster.hold()
         body = calibrate(strategy, grid, self.folder)
         worth = evaluate(strategy, grid, body)
-        coordinator.roster.release()
         told = conclude(strategy, self.folder, body, worth)
+        coordinator.roster.release()  # not before the result is written: until then all of it is done again
         self._keep(coordinator)
         events.tell("finished", folder=self.folder.name)
         return told

@@ -177,7 +177,7 @@ class Coordinator:
             "key": f"{self.keys.of(Role.INPUTS, client):016x}", "rule": terms.arm.rule.name,
             "masks": {"num_shared": masks.num_shared, "layers": list(masks.layers),
                       "coordination": masks.coordination, "download": masks.download},
-            "mixing": terms.arm.mixing, "units": self.units,
+            "mixing": terms.arm.mixing, "client_averaging": terms.arm.client_averaging, "units": self.units,
         }  # fmt: skip
         return pack_document(body, pack_values(self.first) if self.first.any() else b"")
 
@@ -282,7 +282,7 @@ class Coordinator:
         model = self.agreement.model
         linear = model is not None and model.name == "linear"
         fixed = self.samples if model is not None else None
-        return self.agreement.terms(self.layers, samples=fixed, linear=linear)
+        return self.agreement.terms(self.layers, samples=fixed, linear=linear, correlated=self.units is not None)
 
     def _check_columns(self, hello: Hello) -> None:
         """Refuse one that comes later, or again, and has other columns than were agreed on."""

@@ -21,6 +21,7 @@ from prism_fcp.types import FloatArray
 
 MOST_BYTES: Final = 2**33  # of a state's file
 VERSION: Final = 1
+MEAN: Final = "/mean"  # the parameters' mean in the memory; no site's own names begin with a slash
 
 
 @dataclass(slots=True)
@@ -33,6 +34,11 @@ class State:
     round: int = 0  # the last round it learned in
     memory: dict[str, FloatArray] = field(default_factory=dict)  # of the site's own: momentum and the like
     final: FloatArray | None = None  # the model that was calibrated, once it was
+
+    @property
+    def sent(self) -> FloatArray:
+        """Return what uploads are taken from: the parameters, or their mean over the rounds where that was agreed."""
+        return self.memory.get(MEAN, self.parameters)
 
 
 class Store(Protocol):

@@ -49,7 +49,9 @@ class Watcher:
         if kind in ("calibrated", "stopped", "finished"):
             self.close()
         if kind == "calibrated":
-            self._say(f"calibrated {event['clients']} clients, {event['left_out']} left out")
+            self._say(
+                f"calibrated {event['clients']} clients, {event['left_out']} left out, {event['refused']} refused"
+            )
 
     def close(self) -> None:
         """Take the bar away."""

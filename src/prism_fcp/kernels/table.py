@@ -12,6 +12,7 @@ from prism_fcp.kernels._jit import part
 from prism_fcp.kernels.codes import (
     ENOUGH,
     FARTHEST,
+    FRESH,
     LEAST_DISTANCE,
     MANY,
     NO_WEIGHT,
@@ -118,7 +119,7 @@ def consult(tables, t, sent, admitted, gain, values, weights, out):
 
 
 @part
-def judge(tables, t, n, cutoff, aligned, dimension):
+def judge(tables, t, n, gain, cutoff, aligned, dimension):
     """Equal `look` of `train/aggregate/ledger.py`."""
     num_clients = tables.average.shape[1]
     values, scaled = np.empty(num_clients), np.zeros((num_clients, dimension))
@@ -126,7 +127,7 @@ def judge(tables, t, n, cutoff, aligned, dimension):
     for j in range(dimension):
         seen = 0
         for k in range(num_clients):
-            if tables.weight[t, k, j] > 0.0:
+            if tables.weight[t, k, j] / gain >= FRESH:
                 values[seen] = tables.average[t, k, j]
                 seen += 1
         if seen < ENOUGH:
@@ -138,7 +139,7 @@ def judge(tables, t, n, cutoff, aligned, dimension):
         if not spread > ROUNDING * abs(middle):
             continue
         for k in range(num_clients):
-            if tables.weight[t, k, j] > 0.0:
+            if tables.weight[t, k, j] / gain >= FRESH:
                 scaled[k, j] = (tables.average[t, k, j] - middle) / spread
                 total[k] += min(scaled[k, j] * scaled[k, j], FARTHEST)
                 count[k] += 1

@@ -25,6 +25,8 @@ class State(NamedTuple):
     counts: NDArray[np.int64]  # (A, codes.COUNTS)
     averaged: NDArray[np.float64]  # (A, width): sum of the global models that count in the average
     usual: NDArray[np.float64]  # (A,): running median norm of an update; nan before the first
+    means: NDArray[np.float32]  # (K, arms that upload them, width): the clients' averaged models
+    gains: NDArray[np.float64]  # (A,): sum of the weights in them
     tables: Tables
 
 
@@ -58,24 +60,55 @@ def _learn(local, k, a, x, y, step_size):
 
 
 @inlined
-def _upload(plan, clients, state, a, number, selected, acting, perturbations, ranks, shared, forged, rows, sent, owner):
-    """Fill rows and sent with the uploads the server admits, and return how many; a NaN or a huge value is refused."""
+def _average(state, a, slot, n, power):
+    """Equal `average` of `train/round.py`: take this round's models into the clients' means."""
+    gain = np.float64(n) ** power
+    state.gains[a] += gain
+    share = np.float32(gain / state.gains[a])
+    for k in range(len(state.locals)):
+        for j in range(state.locals.shape[2]):
+            state.means[k, slot, j] += share * (state.locals[k, a, j] - state.means[k, slot, j])
+
+
+@inlined
+def _upload(
+    plan,
+    clients,
+    state,
+    a,
+    models,
+    at,
+    number,
+    selected,
+    acting,
+    perturbations,
+    ranks,
+    shared,
+    forged,
+    rows,
+    sent,
+    owner,
+):
+    """Fill rows and sent with the uploads of `models[:, at]` that the server admits, and return how many.
+
+    A NaN or a huge value is refused.
+    """
     width = rows.shape[1]
     asked, known = False, False
     n = 0
     for i in range(len(selected)):
         k = selected[i]
         for j in range(width):
-            rows[n, j] = state.locals[k, a, j]
+            rows[n, j] = models[k, at, j]
         if acting[i]:
             state.counts[a, codes.INJECTIONS] += 1
             if imitates(plan.attack) and not asked:
                 asked = True
                 known = imitate(
-                    plan.attack, plan.strength, clients.byzantine, state.locals, a, selected, state.models[a], forged
+                    plan.attack, plan.strength, clients.byzantine, models, at, selected, state.models[a], forged
                 )
             if known or not imitates(plan.attack):
-                own = state.locals[k, a]
+                own = models[k, at]
                 forge(
                     plan,
                     number,
@@ -121,7 +154,8 @@ def _clip(factor, rows, previous, a, n, usual, norms):
             total += change * change
         norms[i] = np.sqrt(total)
     now = np.median(norms[:n])
-    usual[a] = now if np.isnan(usual[a]) else usual[a] * (1 + codes.CLIP_RATE * np.sign(now - usual[a]))
+    known = usual[a] > 0  # neither NaN, before the first round, nor 0, which no factor would ever lift
+    usual[a] = usual[a] * (1 + codes.CLIP_RATE * np.sign(now - usual[a])) if known else now
     for i in range(n):
         if norms[i] > factor * usual[a]:
             shrink = np.float32(factor * usual[a] / norms[i])
@@ -136,7 +170,7 @@ def _remember(arm, numbers, tables, n, dimension, rows, sent, owner, admitted):
     remember(tables, t, rows, sent, owner, admitted, gain)
     first, cutoff = arm[codes.FIRST_LOOK], numbers[codes.CUTOFF]
     if cutoff > 0 and n >= first and (n - first) % arm[codes.EVERY] == 0:
-        judge(tables, t, n, cutoff, numbers[codes.ALIGNED], dimension)
+        judge(tables, t, n, gain, cutoff, numbers[codes.ALIGNED], dimension)
     return gain
 
 
@@ -263,9 +297,27 @@ def play(plan, clients, arms, supplied, first, last, state):
             for j in range(width):
                 before[j] = state.models[a, j]
             if exchange:
-                deck = ranks[arm[codes.UPLOAD]]
+                deck, models, at = ranks[arm[codes.UPLOAD]], state.locals, a
+                if arm[codes.MEAN_SLOT] >= 0:
+                    models, at = state.means, arm[codes.MEAN_SLOT]
+                    _average(state, a, at, n, arms.numbers[a, codes.CLIENT_POWER])
                 admitted = _upload(
-                    plan, clients, state, a, n, selected, acting, perturbations, deck, shared, forged, rows, sent, owner
+                    plan,
+                    clients,
+                    state,
+                    a,
+                    models,
+                    at,
+                    n,
+                    selected,
+                    acting,
+                    perturbations,
+                    deck,
+                    shared,
+                    forged,
+                    rows,
+                    sent,
+                    owner,
                 )
                 state.counts[a, codes.WEAKENED] += admitted < arm[codes.LEAST]
                 if arm[codes.SLOT] >= 0:

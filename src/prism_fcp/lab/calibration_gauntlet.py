@@ -203,7 +203,7 @@ def _identity(matrix: Matrix, seed: int) -> dict[str, Any]:
         "filters": list(matrix.filters),
         "seed": seed,
         "version": prism_fcp.__version__,
-        "code": f"{sources.digest(matrix.plugins)}+{io.digest(own)}",
+        "code": f"{sources.digest(matrix.plugins, matrix.members())}+{io.digest(own)}",
     }
 
 

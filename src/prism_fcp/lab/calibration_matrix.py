@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from prism_fcp.calibrate.filter import FILTERS
 from prism_fcp.calibrate.judgement import Filter
 from prism_fcp.errors import SettingError, did_you_mean
 from prism_fcp.lab.scenes import REGIMES
+from prism_fcp.registry import find, names
 from prism_fcp.types import Choice
 
 # name -> what is built, and whether the default matrix has it
@@ -73,41 +74,64 @@ class Matrix:
     ) -> Matrix:
         """Return the core matrix, or all of it, or the names given; names in the registries join as they are."""
         return cls(
-            _names("regime", regimes, {k: regime.core or full for k, regime in REGIMES.items()}, ()),
-            _names("attack", attacks, {k: core or full for k, (_, core) in ATTACKS.items()}, SCORE_ATTACKS),
-            _names("filter", filters, {k: core or full for k, (_, core) in RULES.items()}, FILTERS),
+            _names("regime", regimes, {k: regime.core or full for k, regime in REGIMES.items()}),
+            _names(
+                "attack", attacks, {k: core or full for k, (_, core) in ATTACKS.items()}, "score attack", SCORE_ATTACKS
+            ),
+            _names("filter", filters, {k: core or full for k, (_, core) in RULES.items()}, "filter", FILTERS),
             tuple(plugins),
         )
 
     def built(self) -> tuple[list[ScoreAttack], list[Filter]]:
         """Return the attacks and filters; a setting that cannot work is said now."""
-        attacks = [ATTACKS.get(name, (Choice(name), True))[0] for name in self.attacks]
-        filters = [RULES.get(name, (Choice(name), True))[0] for name in self.filters]
         return (
-            [choice.build(SCORE_ATTACKS, "score attack") for choice in attacks],
-            [choice.build(FILTERS, "filter") for choice in filters],
+            [choice.build(SCORE_ATTACKS, "score attack") for choice in self._attacks()],
+            [choice.build(FILTERS, "filter") for choice in self._filters()],
         )
+
+    def members(self) -> list[tuple[str, str]]:
+        """Return (kind, name) of the attacks and filters, of which some may be other packages'."""
+        found = [member for choice in self._attacks() for member in choice.members("score attack")]
+        return found + [member for choice in self._filters() for member in choice.members("filter")]
+
+    def _attacks(self) -> list[Choice]:
+        return [ATTACKS.get(name, (Choice(name), True))[0] for name in self.attacks]
+
+    def _filters(self) -> list[Choice]:
+        return [RULES.get(name, (Choice(name), True))[0] for name in self.filters]
 
 
 def listing() -> str:
     """Return the names there are, each in quotation marks and on its own line, with what it stands for."""
     told = ["regimes:"]
     told += [f"  {name!r}: {title}{'' if core else ' (--full)'}" for name, (title, _, core) in REGIMES.items()]
-    for what, usual, registry in (("attacks", ATTACKS, SCORE_ATTACKS), ("filters", RULES, FILTERS)):
+    for what, kind, usual, registry in (
+        ("attacks", "score attack", ATTACKS, SCORE_ATTACKS),
+        ("filters", "filter", RULES, FILTERS),
+    ):
         told.append(f"{what}:")
         for name, (choice, core) in usual.items():
             options = ", ".join(f"{key}={value!r}" for key, value in choice.options.items())
             told.append(f"  {name!r}: {choice.name}({options}){'' if core else ' (--full)'}")
-        rest = [name for name in registry if name not in usual]
+        rest = [name for name in names(registry, kind) if name not in usual]
         told += [f"  {name!r}: as registered (when named)" for name in rest]
     return "\n".join(told)
 
 
-def _names(what: str, wanted: Sequence[str], usual: Mapping[str, bool], registry: Collection[Any]) -> tuple[str, ...]:
-    known = [*usual, *(name for name in registry if name not in usual)]
+def _names(
+    what: str,
+    wanted: Sequence[str],
+    usual: Mapping[str, bool],
+    kind: str = "",
+    registry: Mapping[str, Callable[..., Any]] | None = None,
+) -> tuple[str, ...]:
+    """Return the names wanted, or the usual ones; those of the registry join as they are."""
+    own = list(usual)
     for name in wanted:
-        if name not in known:
-            raise SettingError(f"unknown {what} {name!r}{did_you_mean(name, known)}")
+        if name in usual or find(registry or {}, kind, name) is not None:
+            continue
+        known = own + [other for other in names(registry or {}, kind) if other not in usual]
+        raise SettingError(f"unknown {what} {name!r}{did_you_mean(name, known)}")
     twice = {name for name in wanted if wanted.count(name) > 1}
     if twice:
         raise SettingError(f"{what}s: {sorted(twice)} asked for more than once; name each once")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from prism_fcp.lab.calibration_gauntlet import LEVEL, NAME, Row
 from prism_fcp.lab.figures import paint
+from prism_fcp.lab.layout import Column, tables
 from prism_fcp.lab.scenes import REGIMES
 
 BAR: Final = 3.5  # inches of a colour bar, at most
@@ -50,9 +50,9 @@ def show(rows: Sequence[Row], out: Console) -> None:
         trials = own[0].trials
         out.print(Text(f"{regime}: {_title(regime)}; {trials} trials", style="bold"))
         out.print("share of the liars left out, less what chance would find; in brackets the % of honest clients lost")
-        _print(own, _found, out, mean=True)
+        _print(_tables(own, _found, out.width, mean=True), out)
         out.print(f"coverage of all honest clients in %, {100 * LEVEL:g} wanted; width over the narrowest that covers")
-        _print(own, _covered, out)
+        _print(_tables(own, _covered, out.width), out)
     outside = [row for row in rows if row.outside_certificate]
     cells = sum(row.trials for row in rows)
     told = "; ".join(f"{row.regime}, {row.attack}, {row.filter} ({row.outside_certificate})" for row in outside)
@@ -60,6 +60,13 @@ def show(rows: Sequence[Row], out: Console) -> None:
         f"outside the certificate for the liars that were kept, which holds with 95 % confidence: "
         f"{sum(row.outside_certificate for row in rows)} of {cells} cells{f': {told}' if told else ''}"
     )
+
+
+def _print(made: Sequence[Table], out: Console) -> None:
+    for place, table in enumerate(made):
+        if place:
+            out.print()
+        out.print(table)
 
 
 def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
@@ -104,29 +111,15 @@ def _heat(rows: Sequence[Row], picture: Picture, figure: Any) -> None:
     figure.colorbar(image, ax=panels, shrink=size, anchor=(0, 1), label=picture.title, extend="both")
 
 
-def _print(rows: Sequence[Row], told: Callable[[Row], str], out: Console, mean: bool = False) -> None:
-    """Print one table, or as many below each other as it takes to fit the terminal."""
+def _tables(rows: Sequence[Row], told: Callable[[Row], str], width: int, mean: bool = False) -> list[Table]:
     attacks, filters = _names(rows)
     cells = {(row.attack, row.filter): told(row) for row in rows}
     if mean and len(attacks) > 1:
         for name in filters:
             cells[MEAN, name] = told(_mean([row for row in rows if row.filter == name and row.attack != "none"]))
         attacks = [*attacks, MEAN]
-    titles = {name: name.replace(", ", ",\n") for name in filters}
-    wide = {n: max(len(part) for part in (*titles[n].split("\n"), *(cells[a, n] for a in attacks))) for n in filters}
-    room = out.width - max(len(attack) for attack in ("attack", *attacks))
-    left = list(filters)
-    while left:
-        some = [left.pop(0)]
-        while left and sum(wide[name] + 2 for name in (*some, left[0])) <= room:
-            some.append(left.pop(0))
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-        table.add_column("attack", no_wrap=True)
-        for name in some:
-            table.add_column(titles[name], justify="right")
-        for attack in attacks:
-            table.add_row(attack, *(cells[attack, name] for name in some))
-        out.print(table)
+    columns = [Column(name, [cells[attack, name] for attack in attacks]) for name in filters]
+    return tables(Column("attack", attacks), columns, width)
 
 
 def _mean(rows: Sequence[Row]) -> Row:

@@ -16,9 +16,11 @@ from prism_fcp.io import Journal, JournalWriter
 from prism_fcp.lab.checks import MAX_TRIALS
 from prism_fcp.lab.spec import fingerprint
 from prism_fcp.pipeline import Cell
+from prism_fcp.types import LeftOut
 
 CELL_FIELDS: Final = tuple(field.name for field in dataclasses.fields(Cell))
 _HINTS: Final = get_type_hints(Cell)
+_LEFT_OUT: Final = get_type_hints(LeftOut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,9 @@ def _decode(record: Any, names: list[tuple[str, str]]) -> Trial:
         columns[name] = record["cells"][name]
         if not isinstance(columns[name], list) or len(columns[name]) != len(names):
             raise ValueError(f"{name} must be a list of {len(names)}")
+        if name == "left_out":
+            columns[name] = [None if told is None else _left_out(told) for told in columns[name]]
+            continue
         for value in columns[name]:
             _check_type(name, value, _HINTS[name])
     if list(zip(columns["attack"], columns["method"], strict=True)) != names:
@@ -135,6 +140,17 @@ def _decode(record: Any, names: list[tuple[str, str]]) -> Trial:
         raise ValueError("trial is out of range")
     cells = tuple(Cell(*values) for values in zip(*columns.values(), strict=True))
     return Trial(record["trial"], cells, record["seconds"], record["cpu_seconds"])
+
+
+def _left_out(told: Any) -> tuple[LeftOut, ...]:
+    if not isinstance(told, list) or any(len(entry) != len(LeftOut._fields) for entry in told):
+        raise ValueError("left_out must be a list of what is known of each client")
+    entries = tuple(LeftOut(*entry) for entry in told)
+    for entry in entries:
+        for name, hint in _LEFT_OUT.items():
+            if getattr(entry, name) is not None or hint in (bool, int):
+                _check_type(name, getattr(entry, name), bool if hint == bool | None else hint)
+    return entries
 
 
 def _check_type(name: str, value: Any, hint: Any) -> None:

@@ -19,7 +19,7 @@ from prism_fcp.lab.clients import ClientView
 from prism_fcp.lab.compare import Comparison
 from prism_fcp.lab.result import Row
 from prism_fcp.lab.spec import Experiment
-from prism_fcp.lab.tables import MEDIUM, bar, engine_words, row_name
+from prism_fcp.lab.tables import MEDIUM, bar, engine_words, row_name, tell_ledgers
 
 TRIALS: Final = 3
 
@@ -67,6 +67,9 @@ def tell(
     caught = ", ".join(f"{row.true_positives:.3g} ({row.attack})" for row in rows if row.method == "PRISM-FCP")
     _say(out, f"caught on average over {comparison.result.trials} trials: {caught} of {len(attackers)}")
 
+    if comparison.result.ledgers:
+        _heading(out, "Who was left out in training already")
+        tell_ledgers(comparison.result, out)
     _heading(
         out,
         f"How wide the intervals are, and whether they cover (target {level}, mean of {comparison.result.trials} "

@@ -15,17 +15,18 @@ import numpy as np
 import prism_fcp
 from prism_fcp.calibrate.attack import SCORE_ATTACKS
 from prism_fcp.calibrate.quantile import pool
+from prism_fcp.data.synthetic import Population
 from prism_fcp.engines import ENGINES, choose
 from prism_fcp.errors import DataError, OutputError, SettingError, did_you_mean
 from prism_fcp.io import Journal
 from prism_fcp.lab import checks, sources
 from prism_fcp.lab.pool import run_all
 from prism_fcp.lab.progress import Progress, Quiet
-from prism_fcp.lab.regimes import ATTACKS, REGIMES, RIVALS, Gauntlet, Regime, protocols
+from prism_fcp.lab.regimes import REGIMES, Gauntlet, Regime, attack_named, protocols
 from prism_fcp.lab.run import Interrupted, check_counts
 from prism_fcp.scoring import CalibrationDraws, chosen, scoring_models
 from prism_fcp.setup import CalibrationSettings
-from prism_fcp.train.loop import Trained
+from prism_fcp.train.loop import BYTES_PER_VALUE, Trained
 from prism_fcp.train.protocol import Protocol
 from prism_fcp.train.settings import Arm, Federation
 
@@ -54,6 +55,12 @@ class Cell(NamedTuple):
     protocols: dict[str, Protocol]
 
     @property
+    def members(self) -> list[tuple[str, str]]:
+        """Return (kind, name) of its attack and its rules, of which some may be other packages'."""
+        rules = [member for protocol in self.protocols.values() for member in protocol.arm.rule.members("rule")]
+        return self.federation.attack.members("training attack") + rules
+
+    @property
     def key(self) -> str:
         """Return a digest of all that decides its numbers but seed and code."""
         told = (self.setting, self.federation, sorted((n, p.arm, p.scoring_model) for n, p in self.protocols.items()))
@@ -76,26 +83,23 @@ class Summary(NamedTuple):
     false_exclusions: float | None
     worst_false_exclusions: float | None
     recall: float | None
-    bytes_up: float
+    bytes_up: float  # a round, all participants together
+    bytes_down: float  # likewise; the last model's way to everybody comes on top
     rounds: int
 
 
 def cells(gauntlet: Gauntlet) -> list[Cell]:
     """Return the cells, with every name checked; `local only` and the default are in each."""
-    for names, registry, what in (
-        (gauntlet.regimes, REGIMES, "regime"),
-        (gauntlet.attacks, ATTACKS, "gauntlet attack"),
-        (gauntlet.protocols, RIVALS, "gauntlet protocol"),
-    ):
-        for name in names:
-            if name not in registry:
-                raise SettingError(f"unknown {what} {name!r}{did_you_mean(name, registry)}")
+    for name in gauntlet.regimes:
+        if name not in REGIMES:
+            raise SettingError(f"unknown regime {name!r}{did_you_mean(name, REGIMES)}")
+    attacks = {label: attack_named(label) for label in gauntlet.attacks}
     rivals = tuple(dict.fromkeys(("local only", *gauntlet.protocols)))
     made = []
     for name in gauntlet.regimes:
         regime = REGIMES[name]
-        for label in gauntlet.attacks:
-            federation = replace(regime.federation, attack=ATTACKS[label](regime.federation.rounds))
+        for label, attack in attacks.items():
+            federation = replace(regime.federation, attack=attack(regime.federation.rounds))
             made.append(Cell(name, label, regime, federation, protocols(rivals, regime)))
     return made
 
@@ -104,9 +108,7 @@ def play(cell: Cell, seed: int, trial: int) -> dict[str, Outcome]:
     """Train all protocols of a cell on one data stream, and return what each came to."""
     size = cell.federation
     population = cell.setting.population.draw(size.num_clients, size.dimension, size.num_byzantine, seed, trial)
-    arms: list[Arm] = list(dict.fromkeys(p.arm for p in cell.protocols.values()))
-    engine = choose("auto", WORK, size, arms).name
-    trained = dict(zip(arms, ENGINES[engine](population, size, arms), strict=True))
+    trained = _train(population, size, list(dict.fromkeys(p.arm for p in cell.protocols.values())))
     settings, honest = CalibrationSettings(), ~population.byzantine
     silent = SCORE_ATTACKS["none"]()
     draws = CalibrationDraws.of(population, settings, [silent])
@@ -126,6 +128,18 @@ def play(cell: Cell, seed: int, trial: int) -> dict[str, Outcome]:
     return {name: found[p.arm, p.scoring_model] for name, p in cell.protocols.items()}
 
 
+def _train(population: Population, size: Federation, arms: Sequence[Arm]) -> dict[Arm, Trained]:
+    """Train each arm with the engine that is best for it alone, so that its numbers do not depend on its company."""
+    by_engine: dict[str, list[Arm]] = {}
+    for arm in arms:
+        by_engine.setdefault(choose("auto", WORK, size, [arm]).name, []).append(arm)
+    return {
+        arm: result
+        for engine, own in by_engine.items()
+        for arm, result in zip(own, ENGINES[engine](population, size, own), strict=True)
+    }
+
+
 def _exclusions(result: Trained, honest: Any) -> tuple[float | None, float | None]:
     if result.ledger is None:
         return None, None
@@ -142,13 +156,18 @@ def run(
     folder: Path | None = None,
     fresh: bool = False,
     progress: Progress | None = None,
+    plugins: Sequence[str] = (),
 ) -> list[Summary]:
-    """Run every cell's trials that are not kept in `folder` yet, and return the rows."""
+    """Run every cell's trials that are not kept in `folder` yet, and return the rows.
+
+    `plugins` are the loaded ones that the cells may need: trials of other versions of their code are not continued.
+    """
     check_counts(trials, jobs)
     checks.seed(seed)
     done: dict[tuple[str, int], dict[str, Outcome]] = {}
     journal = Journal(folder / KEPT, "gauntlet") if folder else None
-    identity = {"seed": seed, "version": prism_fcp.__version__, "code": sources.digest(())}
+    members = [member for cell in chosen for member in cell.members]
+    identity = {"seed": seed, "version": prism_fcp.__version__, "code": sources.digest(plugins, members)}
     if journal and not fresh:
         done = _read(journal, identity)
     wanted = [(cell, trial) for trial in range(trials) for cell in chosen]
@@ -199,18 +218,30 @@ def summarise(cell: Cell, name: str, outcomes: Sequence[Outcome]) -> Summary:
         worst_false_exclusions=max(false) if false else None,
         recall=float(np.mean(recalls)) if recalls else None,
         bytes_up=math.fsum(o.bytes_up for o in outcomes) / len(outcomes),
+        bytes_down=bytes_down(cell.protocols[name].arm, cell.federation),
         rounds=cell.federation.rounds,
     )
+
+
+def bytes_down(arm: Arm, federation: Federation) -> float:
+    """Return the payload all participants download in a round."""
+    if not arm.exchange or arm.masks.download == "never":
+        return 0.0
+    whole = arm.masks.download == "full"
+    coordinates = federation.dimension if whole else arm.masks.expected_coordinates(federation.dimension)
+    return BYTES_PER_VALUE * federation.num_participants * float(coordinates)
 
 
 def _read(journal: Journal, identity: Mapping[str, Any]) -> dict[tuple[str, int], dict[str, Outcome]]:
     header, records = journal.read()
     if header is None:
         return {}
+    told = {"code": "version of the code, a plugin's or another package's included"}
     for key, value in identity.items():
         if header.get(key) != value:
             raise OutputError(
-                f"{journal.path}: these trials are of another {key}; --fresh starts over, another --out keeps them"
+                f"{journal.path}: these trials are of another {told.get(key, key)}; --fresh starts over, another "
+                "--out keeps them"
             )
     try:
         return {

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 
 from prism_fcp import io
-from prism_fcp.errors import MissingExtraError, SettingError, did_you_mean
+from prism_fcp.errors import MissingExtraError, SettingError
 from prism_fcp.lab import gauntlet_show as show
 from prism_fcp.lab import plugins, regimes, tables
 from prism_fcp.lab.calibration_commands import run_calibration
 from prism_fcp.lab.gauntlet import cells, run
 from prism_fcp.lab.pool import cores
 from prism_fcp.lab.progress import automatic
+from prism_fcp.registry import names as names_of
+from prism_fcp.train.aggregate import RULES
+from prism_fcp.train.attack import UPDATE_ATTACKS
 
 TRIALS = 20
 
@@ -30,18 +32,22 @@ def gauntlet(options: Namespace) -> int:
 
 def run_training(options: Namespace) -> int:
     """Run attacks on training against protocols, regime by regime."""
-    plugins.load(options.plugin or [], "gauntlet")
+    loaded = plugins.load(options.plugin or [], "gauntlet")
     chosen = regimes.full() if options.full else regimes.CORE
     if options.list:
         for what, names in regimes.full()._asdict().items():
             core = getattr(regimes.CORE, what)
             print(f"{what}: {', '.join(name if name in core else f'{name} (--full)' for name in names)}")
+        for what, kind, registry in (("attacks", "training attack", UPDATE_ATTACKS), ("protocols", "rule", RULES)):
+            offered = [name for name in names_of(registry, kind) if name not in registry]
+            if offered:
+                print(f"{what} of other packages: {', '.join(offered)}")
         return 0
     picked = cells(
         regimes.Gauntlet(
-            _picked(options.regime, chosen.regimes, regimes.REGIMES, "regime"),
-            _picked(options.attack, chosen.attacks, regimes.ATTACKS, "gauntlet attack"),
-            _picked(options.protocol, chosen.protocols, regimes.RIVALS, "gauntlet protocol"),
+            _picked(options.regime, chosen.regimes),
+            _picked(options.attack, chosen.attacks),
+            _picked(options.protocol, chosen.protocols),
         )
     )
     folder = options.out / "gauntlet"
@@ -56,6 +62,7 @@ def run_training(options: Namespace) -> int:
             folder=folder,
             fresh=options.fresh,
             progress=automatic(),
+            plugins=loaded,
         )
     finally:
         io.remove_empty(made)
@@ -73,10 +80,7 @@ def run_training(options: Namespace) -> int:
     return 0
 
 
-def _picked(asked: list[str] | None, usual: tuple[str, ...], known: Mapping[str, object], what: str) -> tuple[str, ...]:
-    for name in asked or ():
-        if name not in known:
-            raise SettingError(f"unknown {what} {name!r}{did_you_mean(name, known)}")
+def _picked(asked: list[str] | None, usual: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked)) if asked else usual
 
 

@@ -6,44 +6,49 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from prism_fcp import io
 from prism_fcp.lab.figures import paint
 from prism_fcp.lab.gauntlet import Cell, Summary
+from prism_fcp.lab.layout import Column, tables
 
 WHITE_UP_TO: Final = 1.0
 DARK_FROM: Final = 2.0  # widths over the floor from which the heat map is as dark as it gets
 
 
 def tell(chosen: Sequence[Cell], rows: Sequence[Summary], out: Console) -> None:
-    """Print a table for each regime: attacks down, protocols across, width over floor; the default's facts last."""
+    """Print a table for each regime: attacks down, protocols across, width over floor; the default's facts last.
+
+    Where they do not fit side by side the protocols, and the facts, go into tables below each other.
+    """
     for regime in dict.fromkeys(cell.regime for cell in chosen):
         own = [row for row in rows if row.regime == regime]
         first = next(cell for cell in chosen if cell.regime == regime)
-        names = list(first.protocols)
-        title = f"{regime}: mean width over floor, {own[0].trials} trials, {own[0].rounds} rounds"
-        table = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
-        table.add_column("attack")
-        for name in names:
-            table.add_column(name, justify="right")
-        for heading in ("coverage", "false out", "found", "p95", "worst"):
-            table.add_column(heading, justify="right", style="dim")
-        for attack in dict.fromkeys(row.attack for row in own):
-            by = {row.protocol: row for row in own if row.attack == attack}
-            default = by["default"]
-            facts = [_share(default.coverage), _share(default.false_exclusions), _share(default.recall)]
-            facts += [_width(default, default.p95), _width(default, default.worst)]
-            table.add_row(attack, *(_width(by[name], by[name].mean) for name in names), *facts)
-        table.add_section()
-        worst = {name: _worst([row for row in own if row.protocol == name]) for name in names}
-        table.add_row("worst cell", *worst.values(), "", "", "", "", "")
-        sent = {row.protocol: f"{row.bytes_up:,.0f}" for row in own}
-        table.add_row("bytes a round", *(sent[name] for name in names), "", "", "", "", "")
-        out.print(table)
-        out.print(f"  default took {first.protocols['default'].why}\n", highlight=False)
+        trials = "1 trial" if own[0].trials == 1 else f"{own[0].trials} trials"
+        out.print(f"{regime}: mean width over floor, {trials}, {own[0].rounds} rounds", style="bold")
+        attacks = list(dict.fromkeys(row.attack for row in own))
+        by = {(row.attack, row.protocol): row for row in own}
+        columns = []
+        for name in first.protocols:
+            mine = [by[attack, name] for attack in attacks]
+            cells = [_width(row, row.mean) for row in mine]
+            sent = [f"{count:,.0f}" for count in (mine[0].bytes_up, mine[0].bytes_down)]
+            columns.append(Column(name, [*cells, _worst(mine), *sent]))
+        default = [by[attack, "default"] for attack in attacks]
+        for heading, facts in (
+            ("default coverage", [_share(row.coverage) for row in default]),
+            ("false out", [_share(row.false_exclusions) for row in default]),
+            ("found", [_share(row.recall) for row in default]),
+            ("p95", [_width(row, row.p95) for row in default]),
+            ("worst", [_width(row, row.worst) for row in default]),
+        ):
+            columns.append(Column(heading, [*facts, "", "", ""], aside=True))
+        names = Column("attack", [*attacks, "worst cell", "bytes up", "bytes down"])
+        for table in tables(names, columns, out.width, below=3):
+            out.print()
+            out.print(table)
+        out.print(f"\n  default took {first.protocols['default'].why}\n", highlight=False)
 
 
 def body(chosen: Sequence[Cell], rows: Sequence[Summary]) -> dict[str, Any]:

@@ -41,7 +41,10 @@ def _load_file(name: str, where: str) -> str:
         return str(path)
     spec = importlib.util.spec_from_file_location(str(path), path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise SettingError(f"{where}: plugins: no file {path}; a path is relative to the experiment file")
+        raise SettingError(
+            f"{where}: plugins: no file {path}; a path is relative to the experiment file, or "
+            "without one to the current folder"
+        )
     module = sys.modules[str(path)] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from prism_fcp.data.synthetic import SyntheticLinear
+from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.registry import find
+from prism_fcp.registry import names as names_of
 from prism_fcp.setup import known_of
+from prism_fcp.train.aggregate import RULES
+from prism_fcp.train.attack import UPDATE_ATTACKS
 from prism_fcp.train.protocol import PROTOCOLS, Known, Protocol
 from prism_fcp.train.protocol import protocol as protocol_of
 from prism_fcp.train.settings import Arm, Federation, Masks
@@ -83,7 +88,7 @@ ATTACKS: dict[str, Callable[[int], Choice]] = {
 }
 
 
-def _rule(name: str, download: str, averaging: float = 0.0, **options: float) -> Callable[[Known], Protocol]:
+def _rule(name: str, download: str, averaging: float = 0.0, **options: Any) -> Callable[[Known], Protocol]:
     def made(known: Known) -> Protocol:
         masks = Masks(num_shared=known.num_shared, coordination="common", download=download)  # type: ignore[arg-type]
         return Protocol(name, Arm(masks=masks, rule=Choice(name, options), averaging=averaging), "global", "")
@@ -113,6 +118,10 @@ RIVALS: dict[str, Callable[[Known], Protocol]] = {
     ),
     "stay": PROTOCOLS["stay"],
     "follow": PROTOCOLS["follow"],
+    "geometric": _rule("geometric_median", "previous", averaging=0.5),
+    "centred": _rule("centred_clipping", "previous", averaging=0.5),
+    "mixing": _rule("nearest_mixing", "previous", averaging=0.5, then=Choice("trimmed_mean", {"trim": 2})),
+    "bucketing": _rule("bucketing", "previous", averaging=0.5, then="median"),
 }
 
 
@@ -139,7 +148,27 @@ def full() -> Gauntlet:
     return Gauntlet(tuple(REGIMES), tuple(ATTACKS), tuple(RIVALS))
 
 
+def attack_named(name: str) -> Callable[[int], Choice]:
+    """Return the gauntlet's attack of this name; any other training attack joins under its own, with its defaults."""
+    if name in ATTACKS:
+        return ATTACKS[name]
+    if find(UPDATE_ATTACKS, "training attack", name) is None:
+        known = [*ATTACKS, *names_of(UPDATE_ATTACKS, "training attack")]
+        raise SettingError(f"unknown gauntlet attack {name!r}{did_you_mean(name, known)}")
+    return lambda rounds: Choice(name)
+
+
+def rival_named(name: str) -> Callable[[Known], Protocol]:
+    """Return the gauntlet's protocol of this name; any other rule joins under its own: its defaults, last mask down."""
+    if name in RIVALS:
+        return RIVALS[name]
+    if find(RULES, "rule", name) is None:
+        known = [*RIVALS, *names_of(RULES, "rule")]
+        raise SettingError(f"unknown gauntlet protocol {name!r}{did_you_mean(name, known)}")
+    return _rule(name, "previous", averaging=0.5)
+
+
 def protocols(names: tuple[str, ...], regime: Regime) -> dict[str, Protocol]:
     """Return these protocols as this regime gets them, and what the default chose there."""
-    made = {name: RIVALS[name](regime.known) for name in names}
+    made = {name: rival_named(name)(regime.known) for name in names}
     return {**made, "default": protocol_of("default", regime.known)}

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Any, Self, cast, get_type_hints
 
 from prism_fcp import io
 from prism_fcp.errors import DataError, MissingExtraError
@@ -18,6 +18,7 @@ from prism_fcp.lab.checkpoint import Trial
 from prism_fcp.lab.spec import Experiment
 from prism_fcp.lab.typed import shown
 from prism_fcp.pipeline import Cell
+from prism_fcp.types import LeftOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class Row:
     test_mse_db: float | None = None  # of honest clients' test samples, in the units scores are in
     test_mse_db_spread: Spread = Spread(None)  # over trials, each in decibels
     missed: Spread = Spread(None)  # Byzantine clients kept, a trial
+    training_true_positives: float | None = None  # Byzantine clients the training's ledger left out at the end
+    training_false_positives: float | None = None  # honest ones; None: a rule without a ledger
 
     @property
     def key(self) -> tuple[str, str, str, str, float]:
@@ -100,6 +103,7 @@ class Result:
     seconds: float
     cpu_seconds: float
     rows: tuple[Row, ...]
+    ledgers: tuple[Mapping[str, Any], ...] = ()  # for each method with a ledger: whom it left out in the first trial
 
     def save(self, folder: Path) -> list[Path]:
         """Write result.json and table.csv."""
@@ -118,6 +122,7 @@ class Result:
         if not isinstance(rows, list) or not rows:
             raise DataError(f"{path}: rows must be a list of rows; {_AGAIN}")
         values = _typed(cls, {**body, "rows": ()}, path, "")
+        values["ledgers"] = tuple(_ledger(told, path, f"ledgers[{i}]") for i, told in enumerate(values["ledgers"]))
         source = "data" if "data" in values["spec"] else "population"
         for key in (source, "federation", "calibration"):
             if not isinstance(values["spec"].get(key), Mapping):
@@ -190,10 +195,37 @@ def summarise(experiment: Experiment, trials: Sequence[Trial]) -> tuple[Row, ...
                 test_mse_db_spread=Spread.of(
                     [10 * math.log10(cell.test_mse) for cell in cells if cell.test_mse and math.isfinite(cell.test_mse)]
                 ),
+                training_true_positives=_left_out(cells, True),
+                training_false_positives=_left_out(cells, False),
                 missed=spread(lambda cell: experiment.setup.federation.num_byzantine - cell.true_positives),
             )
         )
     return tuple(rows)
+
+
+def ledgers(experiment: Experiment, trials: Sequence[Trial]) -> tuple[Mapping[str, Any], ...]:
+    """Return whom the training of each method with a ledger left out in the first of these trials, when and why."""
+    first = min(trials, key=lambda trial: trial.number)
+    found: dict[str, tuple[LeftOut, ...]] = {}
+    for cell in first.cells:  # the score attacks come after training: one entry for all of them
+        if cell.left_out is not None:
+            found.setdefault(cell.method, cell.left_out)
+    return tuple(
+        {
+            "method": method,
+            "trial": first.number,
+            "left_out": [{**entry._asdict(), "reason": entry.reason} for entry in entries],
+        }
+        for method, entries in found.items()
+    )
+
+
+def _left_out(cells: Sequence[Cell], byzantine: bool) -> float | None:
+    """Return how many such clients the training's ledger left out at the end, mean over trials."""
+    told = [cell.left_out for cell in cells if cell.left_out is not None]
+    if not told:
+        return None
+    return statistics.fmean(sum(entry.now and entry.byzantine is byzantine for entry in one) for one in told)
 
 
 def _decibels(values: Sequence[float | None]) -> float | None:
@@ -209,6 +241,19 @@ def _row(body: Any, path: Path, where: str) -> Row:
         raise DataError(f"{path}: {where} must be a table; {_AGAIN}")
     spreads = {key: _spread(body.get(key), path, f"{where}.{key}") for key, hint in _ROW.items() if hint is Spread}
     return Row(**_typed(Row, {**body, **spreads}, path, f"{where}."))
+
+
+def _ledger(body: Any, path: Path, where: str) -> Mapping[str, Any]:
+    entries = body.get("left_out") if isinstance(body, Mapping) else None
+    right = (
+        isinstance(body, Mapping)
+        and isinstance(body.get("method"), str)
+        and isinstance(entries, list)
+        and all(isinstance(e, Mapping) and {"client", "byzantine", "now", "reason"} <= set(e) for e in entries)
+    )
+    if not right:
+        raise DataError(f"{path}: {where} must be a table of method, trial and left_out; {_AGAIN}")
+    return cast(Mapping[str, Any], body)
 
 
 def _spread(body: Any, path: Path, where: str) -> Spread:
@@ -246,6 +291,7 @@ _KINDS: dict[Any, tuple[Any, str]] = {
     int: (int, "a whole number, 0 or more"),
     float: (int | float, "a finite number"),
     float | None: (int | float | None, "a finite number or null"),
+    tuple[Mapping[str, Any], ...]: (list, "a list"),
     Mapping[str, Any]: (Mapping, "a table"),
     Mapping[str, str]: (Mapping, "a table of texts"),
 }

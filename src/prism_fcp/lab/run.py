@@ -22,7 +22,7 @@ from prism_fcp.lab import checks, plugins, sources
 from prism_fcp.lab.checkpoint import Checkpoint, Trial, encode
 from prism_fcp.lab.pool import Kind, run_all
 from prism_fcp.lab.progress import COMPILING, Clock, Progress, Quiet
-from prism_fcp.lab.result import Result, summarise
+from prism_fcp.lab.result import Result, ledgers, summarise
 from prism_fcp.lab.spec import Experiment
 from prism_fcp.lab.together import run_together
 from prism_fcp.lab.typed import to_toml
@@ -100,6 +100,7 @@ def run(
         seconds=sum(trial.seconds for trial in used),
         cpu_seconds=before + clock.cpu(),
         rows=summarise(experiment, used),
+        ledgers=ledgers(experiment, used),
     )
     if folder is not None:
         io.write_text(folder / "experiment.toml", to_toml(experiment.resolved))
@@ -138,7 +139,7 @@ def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
         "fingerprint": experiment.fingerprint,
         "seed": seed,
         "version": prism_fcp.__version__,
-        "code": sources.digest(experiment.plugins),
+        "code": sources.digest(experiment.plugins, experiment.setup.members()),
         **({"data": origin(experiment.setup.population)} if isinstance(experiment.setup.population, TableData) else {}),
     }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from prism_fcp import io
+from prism_fcp import io, registry
 from prism_fcp.lab import plugins
 
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -17,9 +17,13 @@ _APART: Final = {
 }  # fmt: skip
 
 
-def digest(loaded: Sequence[str]) -> str:
-    """Return a digest of the package below the lab, and of these loaded plugins' own files."""
-    return f"{_own()}+{io.digest(plugins.files(loaded))}" if loaded else _own()
+def digest(loaded: Sequence[str], members: Iterable[tuple[str, str]] = ()) -> str:
+    """Return a digest of the package below the lab, of these loaded plugins' own files, and of other packages' code.
+
+    `members` are the (kind, name) of the rules, attacks and filters in use, of which some may be other packages'.
+    """
+    others = {**plugins.files(loaded), **registry.files(members)}
+    return f"{_own()}+{io.digest(others)}" if others else _own()
 
 
 @cache

@@ -32,8 +32,10 @@ _HEAD: Final = ("name", "title", "description", "plugins", "figures", "trials", 
 _TABLES: Final = ("population", "data", "federation", "calibration", "attacks", "methods")
 _METHOD_KEYS: Final = (
     "method", "variant", "training", "protocol", "share", "num_shared", "layers", "coordination", "download", "rule",
-    "mixing", "averaging", "filter", "scoring_model", "bins",
+    "mixing", "averaging", "client_averaging", "filter", "scoring_model", "bins",
 )  # fmt: skip
+_SHARES: Final = ("mixing", "averaging", "client_averaging")  # numbers of an arm
+_PLAIN: Final = Arm(masks=Masks(num_shared=1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,7 +235,7 @@ def _method(
         raise SettingError(f"{where}: method is missing; give the row a name: method = ...")
     training = convert(table.get("training", "federated"), Training, f"{where}: training")
     exchanged = (
-        "protocol", "share", "num_shared", "layers", "coordination", "download", "rule", "mixing", "averaging",
+        "protocol", "share", "num_shared", "layers", "coordination", "download", "rule", *_SHARES,
     )  # fmt: skip
     if training != "federated":
         for key in exchanged:
@@ -245,19 +247,19 @@ def _method(
         if table.get("layers") == "model":
             table = {**table, "layers": list(layers)}
         masks = _masks(table, dimension, where)
-        told: dict[str, Any] = {
-            key: convert(table[key], float, f"{where}: {key}") for key in ("mixing", "averaging") if key in table
-        }
+        told: dict[str, Any] = {key: convert(table[key], float, f"{where}: {key}") for key in _SHARES if key in table}
         if "rule" in table or "protocol" not in table:
             told["rule"] = choice(table.get("rule", "mean"), RULES, "rule", f"{where}: rule")
         try:
             if "protocol" in table:
                 name = convert(table["protocol"], str, f"{where}: protocol")
+                told |= {key: getattr(masks, key) for key in ("coordination", "download") if key in table}
+                if "scoring_model" in table:
+                    told["scoring_model"] = convert(table["scoring_model"], ScoringModel, f"{where}: scoring_model")
                 chosen = Method.of(name, population, federation, masks, overrides=told)
-                travel = {key: getattr(masks, key) for key in ("coordination", "download") if key in table}
                 made = chosen.arm or Arm(masks=masks)  # a protocol always has one
                 whole = choice(plain(made.rule), RULES, "rule", f"{where}: rule")  # every default written out
-                arm, why = replace(made, masks=replace(made.masks, **travel), rule=whole), chosen.why
+                arm, why = replace(made, rule=whole), chosen.why
                 scores_with = chosen.scoring_model
             else:
                 arm = Arm(masks=masks, **told)
@@ -307,8 +309,8 @@ def _resolved_method(label: Label, method: Method) -> dict[str, Any]:
     row: dict[str, Any] = {"method": label.name, "variant": label.variant, "training": training}
     if method.arm is not None and method.arm.exchange:
         row |= {**plain(method.arm.masks), "rule": plain(method.arm.rule)}
-        if method.arm.mixing != 1 or method.arm.averaging:  # what most rows do without is not written out
-            row |= {"mixing": method.arm.mixing, "averaging": method.arm.averaging}
+        if any(getattr(method.arm, key) != getattr(_PLAIN, key) for key in _SHARES):  # what most do without is not told
+            row |= {key: getattr(method.arm, key) for key in _SHARES}
     told = {**row, "filter": plain(method.filter), "scoring_model": method.scoring_model}
     return told if method.bins is None else {**told, "bins": method.bins}
 

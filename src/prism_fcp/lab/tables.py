@@ -194,8 +194,42 @@ def show(comparison: Comparison, out: Console, files: Sequence[Path] = ()) -> No
         f"{result.trials} trials, seed {result.seed}, {engine_words(result)}, "
         f"{result.seconds:.1f} s, {result.cpu_seconds:.1f} s of CPU"
     )
+    tell_ledgers(result, out)
     if files:
         out.print(f"saved in {files[0].parent}: {', '.join(path.name for path in files)}")
+
+
+def tell_ledgers(result: Result, out: Console) -> None:
+    """Say whom each training with a ledger left out in the first trial, one of them in words, and the mean over all."""
+    for ledger in result.ledgers:
+        entries = [entry for entry in ledger["left_out"] if entry["now"]]
+        told = [
+            f"{what} {', '.join(str(entry['client']) for entry in entries if entry['byzantine'] is bad) or 'none'}"
+            for what, bad in (("Byzantine", True), ("honest", False))
+        ]
+        lines = [
+            f"{plain(ledger['method'])}: left out when training ended, trial {ledger['trial'] + 1}: {'; '.join(told)}"
+        ]
+        means = {
+            (row.training_true_positives, row.training_false_positives)
+            for row in result.rows
+            if method_name(row) == ledger["method"] and row.training_true_positives is not None
+        }
+        if result.trials > 1 and len(means) == 1:
+            caught, accused = means.pop()
+            byzantine = result.spec["federation"]["num_byzantine"]
+            lines.append(
+                f"  mean of {result.trials} trials: {caught:.3g} of {byzantine} Byzantine, {accused:.2g} honest"
+            )
+        lines += [f"  for example, {plain(entries[0]['reason'], 300)}"] if entries else []
+        for line in lines:
+            out.print(textwrap.fill(line, max(out.width, 20), subsequent_indent="    ", break_on_hyphens=False))
+
+
+def method_name(row: Row) -> str:
+    """Return the name that the row's method goes by in an experiment."""
+    name = f"{row.method} {told_share(row.share)}" if row.share else row.method
+    return f"{name}, {row.variant}" if row.variant else name
 
 
 def listing(experiments: Sequence[Experiment]) -> Table:

@@ -11,6 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from prism_fcp.errors import SettingError, did_you_mean
+from prism_fcp.registry import find
 from prism_fcp.types import Choice
 
 T = TypeVar("T")
@@ -45,12 +46,18 @@ def choice(value: Any, registry: Mapping[str, Callable[..., Any]], kind: str, wh
     """Read `"krum"` or `{name = "krum", suspects = 2}` and check name, arguments and their types."""
     made: Choice = convert(value, Choice, where)
     options = dict(made.options)
-    if made.name in registry:
-        factory = registry[made.name]
+    try:
+        factory = find(registry, kind, made.name)
+    except SettingError as error:
+        raise SettingError(f"{where}: {error}") from error
+    if factory is not None:
         hints = get_type_hints(getattr(factory, "func", factory))  # a partial has none of its own
         for key, parameter in inspect.signature(factory).parameters.items():
             if key in options:
-                options[key] = convert(options[key], hints.get(key, Any), f"{where} {made.name!r}: {key}")
+                at = f"{where} {made.name!r}: {key}"
+                options[key] = convert(options[key], hints.get(key, Any), at)
+                if isinstance(options[key], Choice):  # a rule that follows another is one of the same registry
+                    options[key] = choice(options[key], registry, kind, at)
             elif parameter.default is not parameter.empty and parameter.default is not None:
                 options[key] = parameter.default  # written out, so that a stored experiment says all it did
     checked = Choice(made.name, options)

@@ -17,7 +17,7 @@ from prism_fcp.errors import SettingError
 from prism_fcp.streams import Role
 from prism_fcp.train.aggregate import RULES
 from prism_fcp.train.attack import UPDATE_ATTACKS
-from prism_fcp.train.round import Round, aggregate, descend, learn, receive, upload
+from prism_fcp.train.round import Means, Round, aggregate, average, descend, learn, receive, upload
 from prism_fcp.train.settings import Arm, Federation
 from prism_fcp.train.sharing import MaskDeck, hits, participants
 from prism_fcp.types import BoolArray, FloatArray, Ledger, Model, Rule, UpdateAttack
@@ -155,6 +155,7 @@ class _Progress:
     diverged_at: int | None = None
     ledger: Ledger | None = None
     averaged: FloatArray | None = None  # sum of the global models that count in the average, in float64
+    means: Means | None = None  # of the clients' models, where they upload these
 
 
 def check_arms(federation: Federation, arms: Sequence[Arm]) -> None:
@@ -327,7 +328,11 @@ def _play_round(
         run.local, run.speeds = descend(learner, held, run.speeds, now, federation)
 
     if arm.exchange:
-        clean, sent = run.local[who], deck.upload(arm.masks, now.number, who)
+        source = run.local
+        if arm.client_averaging:
+            run.means = average(run.means, run.local, now.number, arm.client_averaging)
+            source = run.means.models
+        clean, sent = source[who], deck.upload(arm.masks, now.number, who)
         uploads = upload(clean, sent, previous, now, attack, arm.rule, truth)
         run.rule_state, run.model, info = aggregate(run.rule, run.rule_state, uploads, now.rule_key)
         run.coordinates += len(uploads.values)

@@ -73,6 +73,20 @@ def descend(
     return learned, moved
 
 
+class Means(NamedTuple):
+    """The clients' models, averaged over the rounds so far."""
+
+    models: FloatArray  # (K, D)
+    weight: float  # the sum of the rounds' weights
+
+
+def average(before: Means | None, local: FloatArray, number: int, power: float) -> Means:
+    """Take this round's models (K, D) into their means, round n weighing n**power; who rested counts as it stands."""
+    gain = float(number) ** power
+    models, weight = (np.zeros_like(local), 0.0) if before is None else before
+    return Means(models + local.dtype.type(gain / (weight + gain)) * (local - models), weight + gain)
+
+
 def upload(
     local: FloatArray,
     sent: BoolArray,

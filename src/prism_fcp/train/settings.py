@@ -11,6 +11,7 @@ from prism_fcp.types import Choice
 
 Coordination: TypeAlias = Literal["client", "common"]
 Download: TypeAlias = Literal["same", "previous", "independent", "full", "never"]
+MOST_POWER: Final = 16
 MOST: Final = 2**31 - 1  # of anything that is counted
 COORDINATIONS: Final[tuple[str, ...]] = get_args(Coordination)
 DOWNLOADS: Final[tuple[str, ...]] = get_args(Download)
@@ -77,6 +78,7 @@ class Arm:
     exchange: bool = True
     mixing: float = 1.0  # how far a download moves the local model: 1 replaces it
     averaging: float = 0.0  # the global model kept at the end is the mean of its last such share of the rounds
+    client_averaging: float = 0.0  # clients upload their models' mean so far, round n counting n**this; 0: the last one
 
     def __post_init__(self) -> None:
         """Take a rule by its name, and refuse shares that are none."""
@@ -87,6 +89,12 @@ class Arm:
         need_number("averaging", self.averaging)
         if not 0 <= self.averaging <= 1:
             raise SettingError(f"averaging={self.averaging}; must lie in [0, 1], a share of the rounds")
+        need_number("client_averaging", self.client_averaging)
+        if not 0 <= self.client_averaging <= MOST_POWER:
+            raise SettingError(
+                f"client_averaging={self.client_averaging}; must lie in 0..{MOST_POWER}, the power of the round that "
+                "weighs it; 0 uploads the model as it is"
+            )
 
     def averaged_from(self, rounds: int) -> int:
         """Return the first round whose global model counts in the average; behind the last one: none is taken."""

@@ -17,8 +17,9 @@ def clipped_median(factor: float = 1.0) -> Rule:
     """Clip each upload's change to `factor` times the running median norm, then take the coordinate-wise median.
 
     The running median steps 5 % towards the round's median norm, so that a round of mostly attackers moves it by 5 %
-    and no more; the first round sets it. A change is measured over the coordinates sent. Reference: Sun et al. 2019
-    (norm clipping), Ma et al. 2013 (the streaming median).
+    and no more; the first round in which half the uploads change anything sets it: of a 0, 5 % are nothing, for good.
+    A change is measured over the coordinates sent. Reference: Sun et al. 2019 (norm clipping), Ma et al. 2013 (the
+    streaming median).
     """
     need_number("clipped_median: factor", factor)
     if not 0 < factor <= 1e6:
@@ -33,7 +34,7 @@ def clipped_median(factor: float = 1.0) -> Rule:
             change = uploads.values - uploads.previous[uploads.coordinates]
             norms = np.sqrt(np.bincount(owner, np.square(change, dtype=np.float64), len(uploads)))
             now = float(np.median(norms))
-            usual = now if usual is None else usual * (1 + CLIP_RATE * float(np.sign(now - usual)))
+            usual = usual * (1 + CLIP_RATE * float(np.sign(now - usual))) if usual else now
             limit = factor * usual
             shrink = np.where(norms > limit, limit / np.where(norms > 0, norms, 1), 1)
             clipped = uploads.previous[uploads.coordinates] + (shrink[owner] * change).astype(change.dtype)

@@ -58,10 +58,15 @@ def krum_scores(rows: FloatArray, closest: int) -> FloatArray:
 
     Differences in float64, never a Gram matrix: close models would drown in its rounding.
     """
-    exact = rows.astype(np.float64)
-    n = len(exact)
+    squared = squared_distances(rows.astype(np.float64))
+    np.fill_diagonal(squared, np.inf)  # a client is not its own neighbour
+    return np.asarray(np.sort(squared, axis=1)[:, :closest].sum(axis=1)) if len(rows) > 1 else np.zeros(1)
+
+
+def squared_distances(rows: FloatArray) -> FloatArray:
+    """Return the squared distances (n, n) between rows of float64."""
+    n = len(rows)
     squared = np.zeros((n, n))
     for i in range(n - 1):
-        squared[i, i + 1 :] = squared[i + 1 :, i] = np.square(exact[i + 1 :] - exact[i]).sum(axis=-1)
-    np.fill_diagonal(squared, np.inf)  # a client is not its own neighbour
-    return np.asarray(np.sort(squared, axis=1)[:, :closest].sum(axis=1)) if n > 1 else np.zeros(1)
+        squared[i, i + 1 :] = squared[i + 1 :, i] = np.square(rows[i + 1 :] - rows[i]).sum(axis=-1)
+    return squared

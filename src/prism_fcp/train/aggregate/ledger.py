@@ -5,27 +5,28 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_fcp.kernels.codes import ENOUGH, FARTHEST, LEAST_DISTANCE, MANY, NORMAL, PASSES, ROUNDING, STEPS
+from prism_fcp.kernels.codes import ENOUGH, FARTHEST, FRESH, LEAST_DISTANCE, MANY, NORMAL, PASSES, ROUNDING, STEPS
 from prism_fcp.types import BoolArray, FloatArray, Ledger
 
 
 def look(
     ledger: Ledger,
     average: NDArray[np.float64],
-    weight: NDArray[np.float64],
+    trust: NDArray[np.float64],
     number: int,
     cutoff: float,
     aligned: float,
 ) -> Ledger:
     """Return the ledger after judging every client anew, in round `number`.
 
-    Far: T_k is the mean over the coordinates client k has sent of ((average_kd - med_d) / (1.4826 MAD_d))^2, each at
-    most 10^6; a coordinate that fewer than four sent says nothing. Left out is whoever has log T_k > med + cutoff *
-    1.4826 MAD, both of the clients' log T. Aligned: those who lie no farther than others, but all to the same side; see
-    `alignment`. Nothing is permanent, and no number of attackers is asked for. The plain MAD stands up to just under
-    half the clients.
+    `trust` is an entry's weight over this round's. Below 1/20 it is old news, from when models had not arrived yet, and
+    says nothing: rows would share the direction of what was still to learn. Far: T_k is the mean over the coordinates
+    client k has lately sent of ((average_kd - med_d) / (1.4826 MAD_d))^2, each at most 10^6; a coordinate that fewer
+    than four sent says nothing. Left out is whoever has log T_k > med + cutoff * 1.4826 MAD, both of the clients' log
+    T. Aligned: those who lie no farther than others, but all to the same side; see `alignment`. Nothing is permanent,
+    and no number of attackers is asked for. The plain MAD stands up to just under half the clients.
     """
-    seen = weight > 0
+    seen = trust >= FRESH
     middle = _median(average, seen)
     spread = NORMAL * _median(np.abs(average - middle), seen)
     enough = (spread > ROUNDING * np.abs(middle)) & (seen.sum(axis=0) >= ENOUGH)

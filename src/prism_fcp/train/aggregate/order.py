@@ -16,7 +16,7 @@ def median() -> Rule:
 
     Paper: tab:baseline_gaussian_results.
     """
-    return stateless("median", lambda rows, sent, previous: (_trim(rows, sent, previous, rows.shape[0]), None))
+    return stateless("median", lambda rows, sent, previous: (trim_columns(rows, sent, previous, rows.shape[0]), None))
 
 
 def trimmed_mean(trim: int) -> Rule:
@@ -36,10 +36,13 @@ def trimmed_mean(trim: int) -> Rule:
                 f"trimmed_mean: trim={trim} leaves no rows of {num_uploads}; need 2*trim < {num_uploads}"
             )
 
-    return stateless("trimmed_mean", lambda rows, sent, previous: (_trim(rows, sent, previous, trim), None), check)
+    return stateless(
+        "trimmed_mean", lambda rows, sent, previous: (trim_columns(rows, sent, previous, trim), None), check
+    )
 
 
-def _trim(rows: FloatArray, sent: BoolArray, previous: FloatArray, trim: int) -> FloatArray:
+def trim_columns(rows: FloatArray, sent: BoolArray, previous: FloatArray, trim: int) -> FloatArray:
+    """Return each column's mean without its `trim` smallest and largest of the values sent, or as near as it comes."""
     count = sent.sum(axis=0)
     ordered = np.sort(np.where(sent, rows, np.inf), axis=0)  # what was not sent sorts behind everything sent
     cut = np.minimum(trim, (count - 1) // 2)

@@ -85,7 +85,7 @@ def table(
         weight[place] += gain
         average[place] += gain / weight[place] * (uploads.values - average[place])
         if cutoff and n >= first_look and (n - first_look) % every == 0:
-            ledger = look(ledger, average, weight, n, cutoff, aligned)
+            ledger = look(ledger, average, weight / gain, n, cutoff, aligned)
         weakened = None if len(uploads) else "table: no upload is left; the model stays as it was"
         if vote == "round":
             trusted = uploads.select(~ledger.excluded[np.searchsorted(ledger.client_ids, uploads.client_ids)])
@@ -99,7 +99,7 @@ def table(
         model[touched] = weighted_median(average[:, touched], trust, uploads.previous[touched])
         return TableState(n, average, weight, ledger, None), model, RuleInfo(refused, (), weakened, ledger)
 
-    return Rule("table", init, step, uses_rng=False)
+    return Rule("table", init, step, uses_rng=False, remembers=True)
 
 
 def _with_room(state: TableState, ids: IntArray) -> tuple[NDArray[np.float64], NDArray[np.float64], Ledger]:

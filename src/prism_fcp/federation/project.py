@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,13 +41,20 @@ def name_of(context: Context) -> str:
     if "partition-id" not in told:
         raise SettingError("the node config names no client; start the SuperNode with --node-config 'client=...'")
     named = str(context.run_config.get("federation") or AGREEMENT)
-    place, clients = int(str(told["partition-id"])), Agreement.load(folder_of(context) / named).clients
+    path = folder_of(context) / named
+    place, clients = int(str(told["partition-id"])), _clients(path, path.stat().st_mtime_ns if path.exists() else 0)
     if not 0 <= place < len(clients):
         raise SettingError(
             f"the simulation has a node {place + 1}, and the federation {len(clients)} clients: set "
             f"options.num-supernodes to {len(clients)}"
         )
     return clients[place]
+
+
+@lru_cache(maxsize=4)
+def _clients(path: Path, modified: int) -> tuple[str, ...]:
+    """Return the clients an agreement declares; a simulation asks with every message."""
+    return Agreement.load(path).clients
 
 
 def settings_of(name: str, context: Context) -> dict[str, Any]:

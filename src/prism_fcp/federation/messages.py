@@ -11,7 +11,7 @@ from prism_fcp.errors import DataError
 RECORD: Final = "p"  # short names: they travel with every message
 FIELD: Final = "b"
 PROBLEM: Final = "e"  # in place of an answer: why there is none
-LARGE: Final = 100_000  # bytes from which a payload travels as an array, which the engine sends in pieces
+LARGE: Final = 8192  # bytes from which a payload travels as an array: copied less often, and sent in pieces
 LONGEST_PROBLEM: Final = 300
 
 

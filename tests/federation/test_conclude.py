@@ -22,6 +22,7 @@ from prism_fcp.errors import SettingError  # noqa: E402
 from prism_fcp.federation.grid import InProcessGrid  # noqa: E402
 from prism_fcp.federation.payload import pack_document, unpack_document  # noqa: E402
 from prism_fcp.federation.showing import clients as shown  # noqa: E402
+from prism_fcp.federation.showing import outcome  # noqa: E402
 from tests.federation.small import NAMES, agreement, events, play, pulls  # noqa: E402
 
 LIAR = "coast"
@@ -163,3 +164,19 @@ def test_the_model_s_stretches_are_written_by_name(tmp_path: Path) -> None:
     play(agreement(), tmp_path)
     with np.load(tmp_path / "model.npz") as found:
         assert {name: found[name].shape for name in found.files} == {"one": (3,), "two": (5,)}
+
+
+def test_the_training_ledger_names_clients_and_says_how_it_stands_with_them() -> None:
+    told = {
+        "name": "x", "rounds": 3, "parameters": 4, "num_shared": 2, "rule": "table", "protocol": "asked for",
+        "bytes_up": 1, "bytes_down": 1, "levels": [{"confidence_level": 0.9, "radius": 1.0}], "turned_away": [],
+        "evaluation": {"levels": [{"confidence_level": 0.9, "coverage": 0.9}], "rows": 10, "clients": {}},
+        "roster": [{"client": "east", "samples": 9, "answers": 3, "refused": 0, "silent": 0}],
+        "training_ledger": {"east": "back in; its averaged uploads lie 1.4 times as far"},
+        "left_out": {"east": "left out: far"}, "refused": {},
+    }  # fmt: skip
+    text = outcome(told, Path("runs"))
+    assert "east, in training: back in; its averaged uploads" in text  # both judgements stand, neither hides the other
+    assert "east: left out: far" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("east ")]
+    assert "back in" in row and "left out" in row

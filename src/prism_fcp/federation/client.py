@@ -34,7 +34,7 @@ from prism_fcp.federation.payload import (
     unpack_values,
 )
 from prism_fcp.federation.site import Describing, Keyed, Remembering, Site
-from prism_fcp.federation.store import MEAN, State, Store
+from prism_fcp.federation.store import MEAN, MEAN_WEIGHT, State, Store
 from prism_fcp.train.round import Means, average
 from prism_fcp.train.settings import Masks
 from prism_fcp.types import Choice, FloatArray
@@ -204,12 +204,12 @@ class ClientWork:
                 site.recall({name: kept for name, kept in state.memory.items() if not name.startswith(OURS)})
         return site
 
-    def _after(self, site: Site, state: State, local: FloatArray, number: int, mean: FloatArray | None) -> State:
+    def _after(self, site: Site, state: State, local: FloatArray, number: int, mean: Means | None) -> State:
         """Return the state behind a round's learning."""
         with self._telling("memory"):
             kept = dict(site.memory()) if isinstance(site, Remembering) else {}
         if mean is not None:
-            kept[MEAN] = mean
+            kept |= {MEAN: mean.models, MEAN_WEIGHT: np.array([mean.weight])}
         return State(state.experiment, state.told, local, number, kept, state.final)
 
     def _state(self, experiment: bytes) -> State:
@@ -239,25 +239,24 @@ class ClientWork:
             _LOG.error("%s: the site's %s failed: %s", self.name, what, error, exc_info=trace)
             raise DataError(f"the site's {what} failed ({type(error).__name__}); its own log says why") from error
 
-    def _catch_up(self, site: Site, state: State, until: int) -> tuple[FloatArray, FloatArray | None]:
+    def _catch_up(self, site: Site, state: State, until: int) -> tuple[FloatArray, Means | None]:
         """Return the parameters, and their mean if it is what is sent, before round `until`.
 
         With idle learning a step was taken in each round that was missed; the mean counts every round.
         """
-        local, mean = state.parameters, state.memory.get(MEAN)
+        local, mean = state.parameters, state.mean
         idle = self._made is not None and self._made[0].training.idle_learning
         for missed in range(state.round + 1, until):
             local = self._stepped(site, local, missed) if idle else local
             mean = self._averaged(state, mean, local, missed)
         return local, mean
 
-    def _averaged(self, state: State, mean: FloatArray | None, local: FloatArray, number: int) -> FloatArray | None:
+    def _averaged(self, state: State, mean: Means | None, local: FloatArray, number: int) -> Means | None:
         """Return the mean with this round's parameters in it, where it was agreed that means are sent."""
         power = float(state.told.get("client_averaging", 0))
         if not power:
             return None
-        before = None if mean is None else Means(mean, sum(float(n) ** power for n in range(1, number)))
-        return average(before, local, number, power).models
+        return average(mean, local, number, power)
 
     def _stepped(self, site: Site, local: FloatArray, number: int) -> FloatArray:
         with self._telling("step"):

@@ -148,7 +148,11 @@ def conclude(
     terms = coordinator.settled
     masks = terms.arm.masks
     clients = coordinator.agreement.clients
-    reasons = {} if ledger is None else {clients[k]: why for k, why in ledger.reasons().items()}
+    reasons = (
+        {}
+        if ledger is None
+        else {clients[k]: why.replace(f"client {k}: ", "", 1) for k, why in ledger.reasons().items()}
+    )
     told = {
         "name": coordinator.agreement.name, "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "agreement": coordinator.agreement.to_json(), "protocol": terms.why, "rule": terms.arm.rule.name,

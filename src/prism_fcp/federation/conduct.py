@@ -69,7 +69,9 @@ class Conductor:
             except BaseException as error:
                 if coordinator.terms is not None and coordinator.whole:
                     self._keep(coordinator)
-                events.tell("stopped", round=coordinator.round, reason=f"{type(error).__name__}: {error}"[:300])
+                events.tell(
+                    "stopped", round=coordinator.round, reason=f"{type(error).__name__}: {error}"[:300].rstrip(": ")
+                )
                 raise
 
     def _play(self, strategy: PrismStrategy, grid: Grid) -> dict[str, Any]:

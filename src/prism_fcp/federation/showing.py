@@ -30,7 +30,8 @@ def outcome(told: Mapping[str, Any], folder: Path) -> str:
         )  # fmt: skip
     head = ("confidence", "radius", "width", f"covers of {told['evaluation']['rows']:,} test rows")
     lines += [table(head, rows, right=[1, 2, 3]), "", clients(told), ""]
-    for name, reason in {**told["training_ledger"], **told["left_out"], **told["refused"]}.items():
+    lines += [f"{name}, in training: {reason}" for name, reason in told["training_ledger"].items()]
+    for name, reason in {**told["left_out"], **told["refused"]}.items():
         lines.append(reason if reason.startswith(("client", name)) else f"{name}: {reason}")
     lines += [f"a node was turned away: {reason}" for reason in told.get("turned_away", ())]
     lines.append(f"written: {folder}: model, calibration.json, predictor.json, page.html, federation.json")
@@ -49,7 +50,7 @@ def clients(told: Mapping[str, Any]) -> str:
         share = "-" if not worth or not worth["covered"] else percent(worth["covered"][0] / worth["rows"])
         rows.append(
             (name, f"{entry['samples']:,}", f"{entry['answers']:,}", f"{entry['refused']:,}", f"{entry['silent']:,}",
-             "left out" if name in told["training_ledger"] else "", verdict, share)
+             told["training_ledger"].get(name, "").partition(";")[0], verdict, share)
         )  # fmt: skip
     head = ("client", "rows", "answers", "refused", "silent", "training", "calibration", "covered")
     return table(head, rows, right=[1, 2, 3, 4, 7])

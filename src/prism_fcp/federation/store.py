@@ -17,10 +17,12 @@ import numpy as np
 from prism_fcp import io
 from prism_fcp.errors import DataError
 from prism_fcp.federation.arrays import pack_arrays, unpack_arrays
+from prism_fcp.train.round import Means
 from prism_fcp.types import FloatArray
 
 MOST_BYTES: Final = 2**33  # of a state's file
 VERSION: Final = 1
+MEAN_WEIGHT: Final = "/mean weight"  # and the sum of the rounds' weights in it
 MEAN: Final = "/mean"  # the parameters' mean in the memory; no site's own names begin with a slash
 
 
@@ -34,6 +36,13 @@ class State:
     round: int = 0  # the last round it learned in
     memory: dict[str, FloatArray] = field(default_factory=dict)  # of the site's own: momentum and the like
     final: FloatArray | None = None  # the model that was calibrated, once it was
+
+    @property
+    def mean(self) -> Means | None:
+        """Return the mean of the parameters over the rounds, where that was agreed."""
+        if MEAN not in self.memory:
+            return None
+        return Means(self.memory[MEAN], float(self.memory[MEAN_WEIGHT][0]))
 
     @property
     def sent(self) -> FloatArray:
